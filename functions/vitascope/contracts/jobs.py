@@ -1,0 +1,190 @@
+"""The job record: everything that is known of a job, in one small versioned document."""
+
+from datetime import datetime
+from enum import StrEnum
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import AwareDatetime, Field, JsonValue, StringConstraints
+
+from vitascope.contracts.failures import Failure
+from vitascope.contracts.flow import TERMINAL, State
+from vitascope.contracts.frozen import Stored
+from vitascope.contracts.ids import JobId, Token
+from vitascope.contracts.models import Task
+
+RECORD_MAX_BYTES = 8192
+"""A record is read and written many times in a job's life: media and tensors never go into it."""
+PROMPT_MAX_BYTES = 4096
+NEGATIVE_PROMPT_MAX_BYTES = 1024
+SEED_MIN, SEED_MAX = -(2**63), 2**63 - 1
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Tier(StrEnum):
+    """How urgent a job is."""
+
+    INTERACTIVE = "interactive"
+    STANDARD = "standard"
+    BATCH = "batch"
+
+
+class ObjectRef(Stored):
+    """An object in the store, with what is needed to tell that it came back whole."""
+
+    key: str
+    bytes: int = Field(ge=0)
+    sha256: Sha256
+
+
+class VideoRequest(Stored):
+    """What is to be made. Frozen at acceptance: every value is filled in, the seed included."""
+
+    tenant: Token
+    tier: Tier = Tier.STANDARD
+    model: str
+    task: Task = Task.T2V
+    prompt: str
+    negative_prompt: str = ""
+    width: int
+    height: int
+    num_frames: int
+    fps: Fraction = Field(description="frames a second, exact: 24000/1001 stays so")
+    num_inference_steps: int
+    guidance_scale: float
+    guidance_scale_2: float | None = None
+    flow_shift: float | None = None
+    boundary_ratio: float | None = None
+    true_cfg_scale: float | None = None
+    seed: int = Field(ge=SEED_MIN, le=SEED_MAX)
+    generate_sound: bool = False
+    sound_duration_s: float | None = None
+    references: tuple[ObjectRef, ...] = ()
+    lora: dict[str, JsonValue] | None = None
+    video_codec_options: dict[str, str] = Field(default_factory=dict)
+    extra_params: dict[str, JsonValue] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class Admission(Stored):
+    """What was decided before any GPU time."""
+
+    bucket: str
+    pool: Token
+    group_size: int
+    estimated_gpu_s: float
+    price_units: float
+    idempotency_key: str | None = None
+    body_sha256: Sha256 | None = None
+
+
+class Checkpoint(Stored):
+    """The newest state that the denoise loop can resume from."""
+
+    object: ObjectRef
+    step: int
+    fingerprint: str
+
+
+class Run(Stored):
+    """Where the job is. `attempt` is the fence: whoever holds an older one can change nothing."""
+
+    state: State = State.QUEUED
+    reason: str | None = Field(None, description="why it waits or ended, in words")
+    failure: Failure | None = None
+    attempt: int = Field(0, ge=0, description="denoise dispatches so far")
+    failures: int = Field(0, ge=0, description="failed tries of the present stage")
+    group: str | None = None
+    step: int = Field(0, ge=0, description="denoising steps that are safe: in a checkpoint or in the latents")
+    steps: int = Field(0, ge=0)
+    checkpoint: Checkpoint | None = None
+    latents: ObjectRef | None = None
+    chunks: int | None = Field(None, description="pixel chunks that decode left; None until it is done")
+    not_before: AwareDatetime | None = None
+    start_deadline: AwareDatetime | None = None
+
+
+class Engine(Stored):
+    """What made the video: two runs with equal engines and requests give equal frames."""
+
+    fingerprint: str = Field(description="digest of the model folder's contents")
+    versions: dict[str, str] = Field(default_factory=dict)
+    dtype: str
+    device: str
+    degree: int = 1
+    sampler: str
+
+
+class Result(Stored):
+    """What came out."""
+
+    output: ObjectRef | None = None
+    thumbnail: ObjectRef | None = None
+    num_frames: int | None = None
+    fps: Fraction | None = None
+    duration_s: float | None = None
+    has_audio: bool = False
+    actual_gpu_s: float = 0.0
+    engine: Engine | None = None
+    stage_s: dict[str, float] = Field(default_factory=dict, description="seconds each stage worked, by stage")
+
+
+class Times(Stored):
+    """When the job reached each point."""
+
+    created: AwareDatetime
+    admitted: AwareDatetime | None = None
+    started: AwareDatetime | None = None
+    first_step: AwareDatetime | None = None
+    denoised: AwareDatetime | None = None
+    decoded: AwareDatetime | None = None
+    encoded: AwareDatetime | None = None
+    finished: AwareDatetime | None = None
+    expires: AwareDatetime | None = None
+
+
+class JobRecord(Stored):
+    """The whole job. Changed only through `contracts.transitions`, by compare-and-set on the ledger."""
+
+    version: int = 1
+    id: JobId
+    request: VideoRequest
+    admission: Admission
+    run: Run = Run()
+    result: Result = Result()
+    times: Times
+
+    @property
+    def state(self) -> State:
+        """Where the job is."""
+        return self.run.state
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing but expiry can follow."""
+        return self.run.state in TERMINAL
+
+    def to_bytes(self) -> bytes:
+        """The form that is stored: JSON, UTF-8.
+
+        Raises:
+            ValueError: the record is larger than `RECORD_MAX_BYTES`.
+        """
+        stored = self.model_dump_json(exclude_none=True).encode()
+        if len(stored) > RECORD_MAX_BYTES:
+            raise ValueError(f"the job record has {len(stored)} bytes; the limit is {RECORD_MAX_BYTES}")
+        return stored
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> "JobRecord":
+        """The record that `to_bytes` stored.
+
+        Raises:
+            pydantic.ValidationError: it is not one.
+        """
+        return cls.model_validate_json(stored)
+
+    def seconds_since_created(self, now: datetime) -> float:
+        """Age of the job in seconds."""
+        return (now - self.times.created).total_seconds()

@@ -1,0 +1,83 @@
+"""A model's entry: where it comes from, what it can do, which shapes it offers."""
+
+from enum import StrEnum
+from fractions import Fraction
+
+from pydantic import Field, model_validator
+
+from vitascope.contracts.frozen import Stored
+from vitascope.contracts.shapes import Bucket, CostModel, LatentGeometry, nearest_bucket
+
+
+class Task(StrEnum):
+    """What a request asks of a model."""
+
+    T2V = "t2v"
+    I2V = "i2v"
+    V2V = "v2v"
+    S2V = "s2v"
+    EDIT = "edit"
+    CONTROL = "control"
+
+
+class Limits(Stored):
+    """Bounds of the free numbers of a request."""
+
+    min_steps: int = Field(1, ge=1)
+    max_steps: int = Field(200, ge=1)
+    max_guidance: float = Field(20.0, ge=0)
+    min_fps: Fraction = Fraction(1)
+    max_fps: Fraction = Fraction(120)
+
+
+class Defaults(Stored):
+    """What a request that leaves a number out gets."""
+
+    width: int
+    height: int
+    num_frames: int
+    fps: Fraction = Fraction(16)
+    num_inference_steps: int = Field(50, ge=1)
+    guidance_scale: float = Field(5.0, ge=0)
+
+
+class ModelEntry(Stored):
+    """One model that the service offers.
+
+    Attributes:
+        name: what a request calls it.
+        source: a folder in the standard diffusers layout: a path, `s3://bucket/prefix`, or a hub id with `hub://`.
+            `demo://` is the model that ships with the package.
+        pool: the pool of GPU groups that serves it.
+        dtype: the precision of the denoise and decode stages, a torch dtype's name.
+        tasks: what it can do.
+        has_sound: whether it makes audio with the picture.
+    """
+
+    name: str = Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._/-]{0,99}$")
+    title: str = ""
+    source: str
+    pool: str = "default"
+    dtype: str = "bfloat16"
+    tasks: tuple[Task, ...] = (Task.T2V,)
+    has_sound: bool = False
+    geometry: LatentGeometry = LatentGeometry()
+    cost: CostModel = CostModel()
+    buckets: tuple[Bucket, ...] = Field(min_length=1)
+    defaults: Defaults
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _default_shape_is_a_bucket(self) -> "ModelEntry":
+        if self.find_bucket(self.defaults.width, self.defaults.height, self.defaults.num_frames) is None:
+            raise ValueError(f"model {self.name}: the default shape is not one of its buckets")
+        return self
+
+    def find_bucket(self, width: int, height: int, num_frames: int) -> Bucket | None:
+        """The bucket of exactly that shape, or None."""
+        wished = (width, height, num_frames)
+        return next((b for b in self.buckets if (b.width, b.height, b.num_frames) == wished), None)
+
+    def nearest_bucket(self, width: int, height: int, num_frames: int) -> Bucket:
+        """The bucket to suggest instead of a shape that is not offered."""
+        return nearest_bucket(self.buckets, width, height, num_frames)

@@ -1,0 +1,61 @@
+"""Object keys: the one place where they are spelt. Names from clients never reach a key."""
+
+from enum import StrEnum
+
+from vitascope.contracts.jobs import JobRecord
+
+
+class ObjectClass(StrEnum):
+    """The first segment of every key, so that a lifecycle rule can expire each class on its own."""
+
+    RECORDS = "records"
+    INPUTS = "inputs"
+    CHECKPOINTS = "checkpoints"
+    LATENTS = "latents"
+    FRAMES = "frames"
+    OUTPUTS = "outputs"
+
+
+def job_prefix(kind: ObjectClass, record: JobRecord) -> str:
+    """All objects of a class that belong to a job, of every attempt."""
+    return f"{kind}/{record.request.tenant}/{record.id}/"
+
+
+def attempt_prefix(kind: ObjectClass, record: JobRecord, attempt: int) -> str:
+    """All objects of a class that one attempt of a job left: a stale process overwrites nobody's."""
+    return f"{job_prefix(kind, record)}{attempt}/"
+
+
+def record_key(record: JobRecord) -> str:
+    """The copy of the record, from which a lost ledger is rebuilt."""
+    return f"{job_prefix(ObjectClass.RECORDS, record)}record.json"
+
+
+def checkpoint_key(record: JobRecord, attempt: int, step: int) -> str:
+    """The checkpoint after a step."""
+    return f"{attempt_prefix(ObjectClass.CHECKPOINTS, record, attempt)}{step:06d}.safetensors"
+
+
+def latents_key(record: JobRecord, attempt: int) -> str:
+    """What denoise hands to decode."""
+    return f"{attempt_prefix(ObjectClass.LATENTS, record, attempt)}latents.safetensors"
+
+
+def chunk_key(record: JobRecord, attempt: int, index: int) -> str:
+    """A pixel chunk, counted from 0 in the order of the frames."""
+    return f"{attempt_prefix(ObjectClass.FRAMES, record, attempt)}{index:06d}.rgb"
+
+
+def audio_key(record: JobRecord, attempt: int) -> str:
+    """The decoded sound."""
+    return f"{attempt_prefix(ObjectClass.FRAMES, record, attempt)}audio.f32"
+
+
+def output_key(record: JobRecord, attempt: int) -> str:
+    """The finished video."""
+    return f"{attempt_prefix(ObjectClass.OUTPUTS, record, attempt)}video.mp4"
+
+
+def thumbnail_key(record: JobRecord, attempt: int) -> str:
+    """A still of the finished video."""
+    return f"{attempt_prefix(ObjectClass.OUTPUTS, record, attempt)}thumbnail.jpg"

@@ -1,0 +1,71 @@
+"""Streams, buckets and subjects: the one place where their names are spelt."""
+
+from vitascope.contracts.flow import Stage
+
+STREAM_WORK = "VITASCOPE_WORK"
+STREAM_EVENTS = "VITASCOPE_EVENTS"
+STREAM_PROGRESS = "VITASCOPE_PROGRESS"
+STREAM_DEAD = "VITASCOPE_DEAD"
+BUCKET_JOBS = "VITASCOPE_JOBS"
+BUCKET_IDEMPOTENCY = "VITASCOPE_IDEMPOTENCY"
+BUCKET_GROUPS = "VITASCOPE_GROUPS"
+BUCKET_LEASES = "VITASCOPE_LEASES"
+
+WORK_ALL = "vitascope.work.>"
+EVENTS_ALL = "vitascope.events.>"
+PROGRESS_ALL = "vitascope.progress.>"
+DEAD_ALL = "vitascope.dead.>"
+
+
+def work_subject(stage: Stage, pool: str, job: str, group: str | None = None) -> str:
+    """Where a job's stage event goes: denoise to one group, decode and encode to any process of the pool.
+
+    The job is the last token, so that whoever repairs a lost event can ask whether one is there.
+    """
+    return f"{_work_prefix(stage, pool, group)}.{job}"
+
+
+def work_filter(stage: Stage, pool: str, group: str | None = None) -> str:
+    """The subjects that one durable consumer reads."""
+    return f"{_work_prefix(stage, pool, group)}.*"
+
+
+def work_consumer(stage: Stage, pool: str, group: str | None = None) -> str:
+    """The name of the durable consumer that reads `work_filter` of the same arguments."""
+    return "_".join((stage.value, pool, *((group,) if group else ())))
+
+
+def _work_prefix(stage: Stage, pool: str, group: str | None) -> str:
+    if (stage is Stage.DENOISE) != (group is not None):
+        raise ValueError("denoise work, and only that, names its group")
+    return ".".join(("vitascope.work", stage.value, pool, *((group,) if group else ())))
+
+
+def event_subject(tenant: str, job: str, event_type: str) -> str:
+    """Where a public event goes; the type's last words (`job.succeeded.v1`) are subject tokens of their own."""
+    return f"vitascope.events.{tenant}.{job}.{event_type.removeprefix('dev.vitascope.')}"
+
+
+def progress_subject(tenant: str, job: str) -> str:
+    """The newest progress of a job."""
+    return f"vitascope.progress.{tenant}.{job}"
+
+
+def frames_subject(tenant: str, job: str, attempt: int) -> str:
+    """How many pixel chunks of an attempt are ready."""
+    return f"vitascope.progress.{tenant}.{job}.frames.{attempt}"
+
+
+def control_subject(group: str) -> str:
+    """The shortcut to a group; core NATS, nothing is kept."""
+    return f"vitascope.control.{group}"
+
+
+def dead_subject(stage: Stage, job: str) -> str:
+    """Where an event goes that failed past its last try."""
+    return f"vitascope.dead.{stage}.{job}"
+
+
+def group_key(pool: str, group: str) -> str:
+    """The registry key of a group's row."""
+    return f"{pool}.{group}"

@@ -1,0 +1,200 @@
+"""The state machine: pure functions from a record to the next one.
+
+Each takes the record and the caller's attempt where the caller is a stage, and returns a new record. The ledger
+stores it by compare-and-set, so of two callers one wins and the other decides anew. A caller whose attempt is old
+gets `StaleAttempt`, whatever it wants to do.
+"""
+
+from datetime import datetime
+
+from vitascope.contracts.failures import Failure
+from vitascope.contracts.flow import STAGES, SUCCESSORS, Stage, State
+from vitascope.contracts.jobs import (
+    Admission,
+    Checkpoint,
+    Engine,
+    JobRecord,
+    ObjectRef,
+    Result,
+    Run,
+    Times,
+    VideoRequest,
+)
+
+
+class TransitionError(Exception):
+    """The change is not one that the state machine allows."""
+
+
+class StaleAttempt(TransitionError):
+    """The caller's attempt is no longer the job's: it must stop, and may change nothing."""
+
+
+class IllegalTransition(TransitionError):
+    """The record is in a state from which this change is not possible."""
+
+
+def accept(
+    job_id: str,
+    request: VideoRequest,
+    admission: Admission,
+    *,
+    now: datetime,
+    start_deadline: datetime | None = None,
+) -> JobRecord:
+    """A new queued record."""
+    run = Run(steps=request.num_inference_steps, start_deadline=start_deadline)
+    times = Times(created=now, admitted=now)
+    return JobRecord(id=job_id, request=request, admission=admission, run=run, times=times)
+
+
+def start(record: JobRecord, group: str, now: datetime) -> JobRecord:
+    """Queued to running on a group, with a new attempt."""
+    changed = _move(record, State.RUNNING, group=group, attempt=record.run.attempt + 1, reason=None)
+    return _stamp(changed, started=record.times.started or now)
+
+
+def note_checkpoint(record: JobRecord, attempt: int, checkpoint: Checkpoint) -> JobRecord:
+    """Remember a newer checkpoint. An older one than the record's is a mistake of the caller."""
+    check_fence(record, attempt, Stage.DENOISE)
+    if checkpoint.step < record.run.step:
+        raise IllegalTransition(f"checkpoint of step {checkpoint.step} after step {record.run.step}")
+    return _run(record, checkpoint=checkpoint, step=checkpoint.step)
+
+
+def requeue(
+    record: JobRecord,
+    attempt: int,
+    reason: str,
+    *,
+    not_before: datetime | None = None,
+    failed: bool = False,
+) -> JobRecord:
+    """Running back to queued, checkpoint kept: preempted, drained, its group lost, or (`failed`) its try failed."""
+    check_fence(record, attempt, Stage.DENOISE)
+    failures = record.run.failures + int(failed)
+    return _move(record, State.QUEUED, group=None, reason=reason, not_before=not_before, failures=failures)
+
+
+def drop_checkpoint(record: JobRecord, attempt: int, reason: str) -> JobRecord:
+    """Start from the first step again, because the checkpoint does not fit; the reason stays in the record."""
+    check_fence(record, attempt, Stage.DENOISE)
+    return _run(record, checkpoint=None, step=0, reason=reason)
+
+
+def note_failure(record: JobRecord, attempt: int, stage: Stage, reason: str) -> JobRecord:
+    """Count a failed try of the present stage that will be tried again."""
+    check_fence(record, attempt, stage)
+    return _run(record, failures=record.run.failures + 1, reason=reason)
+
+
+def finish_denoise(
+    record: JobRecord,
+    attempt: int,
+    *,
+    latents: ObjectRef,
+    engine: Engine,
+    gpu_s: float,
+    stage_s: float,
+    now: datetime,
+) -> JobRecord:
+    """Running to decoding: the latents are safe in the store."""
+    check_fence(record, attempt, Stage.DENOISE)
+    changed = _move(record, State.DECODING, group=None, latents=latents, step=record.run.steps, failures=0, reason=None)
+    changed = _result(
+        changed,
+        Stage.DENOISE,
+        stage_s,
+        engine=engine,
+        actual_gpu_s=record.result.actual_gpu_s + gpu_s,
+    )
+    return _stamp(changed, denoised=now)
+
+
+def finish_decode(record: JobRecord, attempt: int, *, chunks: int, stage_s: float, now: datetime) -> JobRecord:
+    """Decoding to encoding: every pixel chunk is safe in the store."""
+    check_fence(record, attempt, Stage.DECODE)
+    changed = _move(record, State.ENCODING, chunks=chunks, failures=0, reason=None)
+    return _stamp(_result(changed, Stage.DECODE, stage_s), decoded=now)
+
+
+def succeed(record: JobRecord, attempt: int, result: Result, *, stage_s: float, now: datetime) -> JobRecord:
+    """Encoding to succeeded. Of `result` the fields about the file are taken; the rest is the record's own."""
+    check_fence(record, attempt, Stage.ENCODE)
+    changed = _move(record, State.SUCCEEDED, failures=0, reason=None)
+    file_fields = ("output", "thumbnail", "num_frames", "fps", "duration_s", "has_audio")
+    changed = _result(changed, Stage.ENCODE, stage_s, **{name: getattr(result, name) for name in file_fields})
+    return _stamp(changed, encoded=now, finished=now)
+
+
+def fail(record: JobRecord, attempt: int, failure: Failure, now: datetime) -> JobRecord:
+    """Any live state to failed."""
+    if attempt != record.run.attempt:
+        raise StaleAttempt(f"attempt {attempt} of {record.id}, which is at attempt {record.run.attempt}")
+    changed = _move(record, State.FAILED, failure=failure, reason=failure.message, group=None)
+    return _stamp(changed, finished=now)
+
+
+def cancel(record: JobRecord, now: datetime) -> JobRecord:
+    """Any live state to cancelled, at once: the process that works on it sees that and stops.
+
+    A cancelled record comes back unchanged, so that cancelling twice is the same as once.
+
+    Raises:
+        IllegalTransition: the job has ended in another way.
+    """
+    if record.state is State.CANCELLED:
+        return record
+    return _stamp(_move(record, State.CANCELLED, reason="cancelled by the client", group=None), finished=now)
+
+
+def expire(record: JobRecord, now: datetime) -> JobRecord:
+    """A terminal state to expired: the files are gone."""
+    return _stamp(_move(record, State.EXPIRED, reason="the result has expired"), expires=now)
+
+
+def check_fence(record: JobRecord, attempt: int, stage: Stage) -> None:
+    """Refuse a stage whose attempt is old, or whose work is over.
+
+    Raises:
+        StaleAttempt: as said.
+    """
+    if attempt != record.run.attempt:
+        raise StaleAttempt(f"attempt {attempt} of {record.id}, which is at attempt {record.run.attempt}")
+    if record.state not in STAGES[stage].states:
+        raise StaleAttempt(f"{stage} of {record.id}, which is {record.state}")
+
+
+def check_successor(old: JobRecord, new: JobRecord) -> None:
+    """What every store of records enforces, whatever the caller did: the rules that no bug may break.
+
+    Raises:
+        IllegalTransition: the state may not follow, the attempt falls, or what was accepted has changed.
+    """
+    if new.state is not old.state and new.state not in SUCCESSORS[old.state]:
+        raise IllegalTransition(f"{old.id}: {old.state} to {new.state}")
+    if old.is_terminal and new.state is old.state and new != old:
+        raise IllegalTransition(f"{old.id} is {old.state} and cannot change")
+    if new.run.attempt < old.run.attempt:
+        raise IllegalTransition(f"{old.id}: attempt {old.run.attempt} to {new.run.attempt}")
+    if (new.id, new.request, new.admission) != (old.id, old.request, old.admission):
+        raise IllegalTransition(f"{old.id}: what was accepted cannot change")
+
+
+def _move(record: JobRecord, state: State, **changes: object) -> JobRecord:
+    if state not in SUCCESSORS[record.state]:
+        raise IllegalTransition(f"{record.id}: {record.state} to {state}")
+    return _run(record, state=state, **changes)
+
+
+def _run(record: JobRecord, **changes: object) -> JobRecord:
+    return record.model_copy(update={"run": record.run.model_copy(update=changes)})
+
+
+def _result(record: JobRecord, stage: Stage, stage_s: float, **changes: object) -> JobRecord:
+    spent = {**record.result.stage_s, stage.value: record.result.stage_s.get(stage.value, 0.0) + stage_s}
+    return record.model_copy(update={"result": record.result.model_copy(update={"stage_s": spent, **changes})})
+
+
+def _stamp(record: JobRecord, **times: datetime) -> JobRecord:
+    return record.model_copy(update={"times": record.times.model_copy(update=times)})

@@ -1,0 +1,1 @@
+"""The control plane: scheduling, capacity, and the Kubernetes operator."""

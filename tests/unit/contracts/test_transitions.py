@@ -1,0 +1,143 @@
+"""The state machine: terminal states are final, and a stale attempt changes nothing."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from records import ENGINE, NOW, object_ref, queued_record, record_in, video_request
+from vitascope.contracts import transitions as t
+from vitascope.contracts.failures import Failure, FailureCode
+from vitascope.contracts.flow import STAGES, SUCCESSORS, TERMINAL, Stage, State
+from vitascope.contracts.jobs import Checkpoint, JobRecord, Result
+
+FAILURE = Failure.of(FailureCode.DENOISE_FAILED)
+Change = Callable[[JobRecord, int], JobRecord]
+
+CHANGES: dict[str, Change] = {
+    "start": lambda r, _: t.start(r, "g1", NOW),
+    "checkpoint": lambda r, a: t.note_checkpoint(
+        r, a, Checkpoint(object=object_ref(), step=r.run.step + 1, fingerprint="f")
+    ),
+    "drop checkpoint": lambda r, a: t.drop_checkpoint(r, a, "another engine"),
+    "requeue": lambda r, a: t.requeue(r, a, "preempted"),
+    "requeue failed": lambda r, a: t.requeue(r, a, "failed", failed=True),
+    "note decode failure": lambda r, a: t.note_failure(r, a, Stage.DECODE, "oom"),
+    "note encode failure": lambda r, a: t.note_failure(r, a, Stage.ENCODE, "oom"),
+    "finish denoise": lambda r, a: t.finish_denoise(
+        r, a, latents=object_ref(), engine=ENGINE, gpu_s=1, stage_s=1, now=NOW
+    ),
+    "finish decode": lambda r, a: t.finish_decode(r, a, chunks=3, stage_s=1, now=NOW),
+    "succeed": lambda r, a: t.succeed(r, a, Result(output=object_ref()), stage_s=1, now=NOW),
+    "fail": lambda r, a: t.fail(r, a, FAILURE, NOW),
+    "cancel": lambda r, _: t.cancel(r, NOW),
+    "expire": lambda r, _: t.expire(r, NOW),
+}
+BY_ATTEMPT = sorted(set(CHANGES) - {"start", "cancel", "expire"})
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(CHANGES)), st.integers(0, 1)), max_size=40))
+def test_any_path_keeps_the_rules(path: list[tuple[str, int]]) -> None:
+    """Whatever is tried in whatever order: terminal is final, attempts never fall, what was accepted stays."""
+    record = queued_record()
+    for name, age in path:
+        before = record
+        try:
+            record = CHANGES[name](record, record.run.attempt - age)
+        except t.TransitionError:
+            continue
+        t.check_successor(before, record)
+        if before.is_terminal and record != before:
+            assert record.state is State.EXPIRED
+        assert record.run.attempt >= before.run.attempt
+        assert record.run.step <= max(record.run.steps, len(path))
+    assert JobRecord.from_bytes(record.to_bytes()) == record
+
+
+@pytest.mark.parametrize("state", [s for s in State if s not in {State.REFUSED, State.WITHHELD}])
+@pytest.mark.parametrize("name", BY_ATTEMPT)
+def test_stale_attempt_changes_nothing(state: State, name: str) -> None:
+    """A caller with an old attempt is told so, in every state and whatever it wants."""
+    record = record_in(state)
+    with pytest.raises(t.StaleAttempt):
+        CHANGES[name](record, record.run.attempt - 1)
+
+
+@pytest.mark.parametrize("state", sorted(TERMINAL))
+def test_terminal_states_lead_to_expired_only(state: State) -> None:
+    """The table itself has no way out of a terminal state."""
+    assert (frozenset() if state is State.EXPIRED else {State.EXPIRED}) == SUCCESSORS[state]
+
+
+def test_every_live_state_can_fail_and_be_cancelled() -> None:
+    """No job can be stuck without a way to end it."""
+    live = set(State) - TERMINAL
+    assert live == {s for s, after in SUCCESSORS.items() if {State.FAILED, State.CANCELLED} <= after}
+
+
+def test_stage_table_follows_the_state_machine() -> None:
+    """Each stage's result state may follow a state in which the stage works."""
+    assert all(any(row.done in SUCCESSORS[s] for s in row.states) for row in STAGES.values())
+    assert [Stage.DECODE, Stage.ENCODE, None] == [row.next for row in STAGES.values()]
+
+
+def test_requeue_keeps_checkpoint_and_start_raises_attempt() -> None:
+    """A preempted job goes on where it was, under a new fence."""
+    checkpoint = Checkpoint(object=object_ref("checkpoints/x"), step=10, fingerprint="f")
+    record = t.note_checkpoint(record_in(State.RUNNING), 1, checkpoint)
+    again = t.start(t.requeue(record, 1, "preempted", not_before=NOW), "g2", NOW + timedelta(seconds=9))
+    assert (checkpoint, 10, 2, "g2") == (again.run.checkpoint, again.run.step, again.run.attempt, again.run.group)
+    assert again.times.started == NOW
+
+
+def test_older_checkpoint_is_refused() -> None:
+    """Progress of an attempt never falls."""
+    checkpoint = Checkpoint(object=object_ref(), step=10, fingerprint="f")
+    record = t.note_checkpoint(record_in(State.RUNNING), 1, checkpoint)
+    with pytest.raises(t.IllegalTransition):
+        t.note_checkpoint(record, 1, checkpoint.model_copy(update={"step": 9}))
+
+
+def test_cancel_twice_is_cancel_once() -> None:
+    """Cancelling a cancelled job changes nothing; cancelling a finished one is refused."""
+    cancelled = t.cancel(record_in(State.RUNNING), NOW)
+    assert cancelled is t.cancel(cancelled, NOW + timedelta(hours=1))
+    with pytest.raises(t.IllegalTransition):
+        t.cancel(record_in(State.SUCCEEDED), NOW)
+
+
+def test_stage_seconds_add_up_over_tries() -> None:
+    """Time of several tries of a stage is kept as a sum."""
+    record = t.finish_decode(record_in(State.DECODING), 1, chunks=1, stage_s=2.5, now=NOW)
+    assert {"denoise": 1.0, "decode": 2.5} == record.result.stage_s
+
+
+def _other_request(record: JobRecord) -> JobRecord:
+    return record.model_copy(update={"request": video_request(seed=8)})
+
+
+def _fallen_attempt(record: JobRecord) -> JobRecord:
+    return record.model_copy(update={"run": record.run.model_copy(update={"attempt": 0})})
+
+
+def _back_to_life(record: JobRecord) -> JobRecord:
+    return record.model_copy(update={"run": record.run.model_copy(update={"state": State.QUEUED})})
+
+
+@pytest.mark.parametrize(
+    ("state", "forge"),
+    [
+        pytest.param(State.RUNNING, _other_request, id="request changed"),
+        pytest.param(State.RUNNING, _fallen_attempt, id="attempt fell"),
+        pytest.param(State.SUCCEEDED, _back_to_life, id="left a terminal state"),
+    ],
+)
+def test_check_successor_refuses_a_forged_record(
+    state: State, forge: Change | Callable[[JobRecord], JobRecord]
+) -> None:
+    """What the transitions cannot produce, a store does not take either."""
+    record = record_in(state)
+    with pytest.raises(t.IllegalTransition):
+        t.check_successor(record, forge(record))  # type: ignore[call-arg]  # every forge here takes one argument
