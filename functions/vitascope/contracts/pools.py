@@ -32,6 +32,7 @@ class GroupRow(Stored):
     state: GroupState
     job: JobId | None = None
     attempt: int | None = None
+    finishing: tuple[JobId, ...] = Field((), description="jobs that no longer need the GPUs: their latents go out")
     step_s: dict[str, float] = Field(default_factory=dict, description="seconds a step, newest average, by bucket")
     holder: str = Field(description="host and process that keeps the row; another holder means a restart")
     seen: AwareDatetime

@@ -1,0 +1,161 @@
+"""The dispatcher: listens, lets the core decide, acts. Everything it does is fenced by the record's attempt."""
+
+import asyncio
+from dataclasses import dataclass
+
+import structlog
+
+from vitascope.contracts import transitions
+from vitascope.contracts.events import make_work_item
+from vitascope.contracts.failures import Failure, FailureCode, VitascopeError
+from vitascope.contracts.flow import Stage, State
+from vitascope.contracts.jobs import JobRecord
+from vitascope.contracts.subjects import work_subject
+from vitascope.runtime.advance import advance
+from vitascope.runtime.ports import Bus, Clock, Conflict, Ledger, Registry, Stamped
+from vitascope_operator.scheduling.core import Action, Dispatch, GiveUp, Repair, Requeue, plan
+from vitascope_operator.scheduling.leader import Leadership
+from vitascope_operator.scheduling.view import STAGE_OF, FleetView
+
+RETRY_S = 1.0
+"""Pause after an action that the bus or the ledger did not take: they reconnect by themselves."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Dispatcher:
+    """Runs beside others of its kind; only the one that holds the lease acts."""
+
+    ledger: Ledger
+    bus: Bus
+    registry: Registry
+    clock: Clock
+    holder: str
+    lease_s: float
+    group_lease_s: float
+
+    async def run(self) -> None:
+        """Wait for the lease, dispatch while it is held, and again; ends only by cancellation."""
+        leadership = Leadership(self.registry, self.holder, self.lease_s)
+        try:
+            while True:
+                await leadership.wait()
+                await self._lead(leadership)
+        finally:
+            await leadership.release()
+
+    async def _lead(self, leadership: Leadership) -> None:
+        """Dispatch until the lease is lost or a feed breaks."""
+        view = FleetView(self.group_lease_s, since=self.clock.now())
+        news, jobs_known = asyncio.Event(), asyncio.Event()
+        tasks = [
+            asyncio.create_task(leadership.keep(), name="keep lease"),
+            asyncio.create_task(self._follow_jobs(view, news, jobs_known), name="follow jobs"),
+            asyncio.create_task(self._follow_groups(view, news), name="follow groups"),
+            asyncio.create_task(self._dispatch(view, news, jobs_known), name="dispatch"),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            if (error := task.exception()) is not None:
+                log.warning("dispatch interrupted", part=task.get_name(), error=repr(error))
+                await asyncio.sleep(RETRY_S)
+
+    async def _follow_jobs(self, view: FleetView, news: asyncio.Event, known: asyncio.Event) -> None:
+        async with self.ledger.watch() as changes:
+            async for stamped in changes:
+                if stamped is None:
+                    known.set()
+                else:
+                    view.note_job(stamped, self.clock.now())
+                news.set()
+
+    async def _follow_groups(self, view: FleetView, news: asyncio.Event) -> None:
+        async with self.registry.watch_groups() as rows:
+            async for row in rows:
+                if isinstance(row, str):
+                    view.note_group_gone(row)
+                elif row is not None:
+                    view.note_group(row, self.clock.now())
+                news.set()
+
+    async def _dispatch(self, view: FleetView, news: asyncio.Event, known: asyncio.Event) -> None:
+        await known.wait()
+        while True:
+            news.clear()
+            snapshot = view.snapshot(self.clock.now())
+            for action in plan(snapshot):
+                await self._act(view, action)
+            due = view.next_due(self.clock.now())
+            wait_s = None if due is None else max((due - self.clock.now()).total_seconds(), 0.01)
+            try:
+                await asyncio.wait_for(news.wait(), wait_s)
+            except TimeoutError:
+                continue
+
+    async def _act(self, view: FleetView, action: Action) -> None:
+        """Do one action. What others were faster at is no longer due; what could not be done is decided again."""
+        try:
+            changed = await self._apply(view, action)
+        except (Conflict, transitions.TransitionError) as error:
+            log.info("action overtaken", job=action.job, action=type(action).__name__, why=str(error))
+            changed = await self.ledger.get(action.job)
+        except VitascopeError as error:
+            log.warning("action failed", job=action.job, action=type(action).__name__, error=str(error))
+            await asyncio.sleep(RETRY_S)
+            changed = None
+        if changed is not None:
+            view.note_job(changed, self.clock.now())
+
+    async def _apply(self, view: FleetView, action: Action) -> Stamped | None:
+        match action:
+            case Dispatch():
+                return await self._start(view, action)
+            case Requeue(job, attempt, reason):
+                log.warning("job requeued", job=job, attempt=attempt, reason=reason)
+                return await advance(self.ledger, job, lambda r: transitions.requeue(r, attempt, reason))
+            case GiveUp(job):
+                log.info("start deadline passed", job=job)
+                return await advance(self.ledger, job, self._give_up)
+            case Repair(job, stage):
+                return await self._repair(job, stage)
+
+    async def _start(self, view: FleetView, action: Dispatch) -> Stamped | None:
+        """Compare-and-set on the record that the view holds (one write, no read), then the event."""
+        current = view.get(action.job)
+        if current is None or current.record.state is not State.QUEUED:
+            return None
+        started = transitions.start(current.record, action.group, self.clock.now())
+        stamped = await self.ledger.replace(current, started)
+        view.note_job(stamped, self.clock.now())
+        await self._publish(stamped.record, Stage.DENOISE)
+        log.info("job dispatched", job=action.job, attempt=started.run.attempt, group=action.group)
+        return stamped
+
+    async def _repair(self, job: str, stage: Stage) -> Stamped | None:
+        current = await self.ledger.get(job)
+        if current is None or STAGE_OF.get(current.record.state) is not stage:
+            return current
+        if not await self.bus.has_work(_subject(current.record, stage)):
+            log.warning("missing event published", job=job, stage=stage, attempt=current.record.run.attempt)
+            await self._publish(current.record, stage)
+        return current
+
+    async def _publish(self, record: JobRecord, stage: Stage) -> None:
+        await self.bus.publish_work(_subject(record, stage), make_work_item(record, stage).to_event(self.clock.now()))
+
+    def _give_up(self, record: JobRecord) -> JobRecord:
+        if record.state is not State.QUEUED:
+            raise transitions.IllegalTransition(f"{record.id} has started")
+        failure = Failure.of(FailureCode.START_DEADLINE_PASSED)
+        return transitions.fail(record, record.run.attempt, failure, self.clock.now())
+
+
+def _subject(record: JobRecord, stage: Stage) -> str:
+    group = record.run.group if stage is Stage.DENOISE else None
+    return work_subject(stage, record.admission.pool, record.id, group)
