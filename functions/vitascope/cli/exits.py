@@ -1,0 +1,38 @@
+"""Exit codes, and the error that a command ends with."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What the exit status of `vitascope` means. `docs/cli.md` lists them for users."""
+
+    OK = 0
+    FAILED = 1
+    """The job failed, was refused or withheld."""
+    USAGE = 2
+    """The command line itself is wrong."""
+    REJECTED = 3
+    """The service did not take the request: a field is wrong, or there is no such job."""
+    UNREACHABLE = 4
+    """No service answers at that address."""
+    CANCELLED = 5
+    """The job was cancelled."""
+    NOT_READY = 6
+    """The service answers, but a job would not run; or something is missing on this machine."""
+    INTERRUPTED = 130
+    """Ctrl-C."""
+
+
+class CommandError(Exception):
+    """Ends a command: what happened, why, and what to do about it.
+
+    Attributes:
+        code: the exit status.
+        what: what happened, one line.
+        why: the cause, if it is known.
+        fix: what to do, if something can be done.
+    """
+
+    def __init__(self, code: Exit, what: str, *, why: str = "", fix: str = "") -> None:
+        self.code, self.what, self.why, self.fix = code, what, why, fix
+        super().__init__(what)
