@@ -36,3 +36,7 @@ class CommandError(Exception):
     def __init__(self, code: Exit, what: str, *, why: str = "", fix: str = "") -> None:
         self.code, self.what, self.why, self.fix = code, what, why, fix
         super().__init__(what)
+
+    def to_json(self) -> dict[str, str | int]:
+        """The form for programs."""
+        return {"event": "error", "what": self.what, "why": self.why, "fix": self.fix, "exit": int(self.code)}

@@ -1,0 +1,152 @@
+"""The command line: one function a command; what a command does lies in the modules beside this one."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vitascope import __version__
+from vitascope.cli import jobs, service
+from vitascope.cli.exits import CommandError, Exit
+from vitascope.cli.generate import Wish, generate_video
+from vitascope.cli.show import err, print_error, print_json
+
+app = typer.Typer(
+    help="Text in, finished video out: a durable video pipeline on this machine or a cluster.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+jobs_app = typer.Typer(help="Look at jobs, cancel them, fetch their videos.", no_args_is_help=True)
+app.add_typer(jobs_app, name="jobs")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+JobArgument = Annotated[str, typer.Argument(metavar="ID", help="The job's id, vj_…")]
+
+
+@app.command()
+def generate(  # noqa: PLR0913 (an argument is an option of the command line)
+    prompt: Annotated[str, typer.Argument(help="What the video shows.")],
+    *,
+    model: Annotated[str | None, typer.Option(help="A model of `vitascope models`.")] = None,
+    size: Annotated[str | None, typer.Option(help="WIDTHxHEIGHT, for example 64x64.")] = None,
+    frames: Annotated[int | None, typer.Option(help="Number of frames.")] = None,
+    fps: Annotated[str | None, typer.Option(help="Frames a second: 8, 23.976 or 24000/1001.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Denoising steps.")] = None,
+    guidance: Annotated[float | None, typer.Option(help="How closely to keep to the prompt.")] = None,
+    negative: Annotated[str | None, typer.Option(help="What the video must not show.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same video.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write.")] = Path("out.mp4"),
+    as_json: AsJson = False,
+) -> None:
+    """Make a video and wait for it.
+
+    Talks to $VITASCOPE_URL (with $VITASCOPE_API_KEY), else to the local `vitascope up`, else starts a pipeline of its
+    own for this one video.
+    """
+    wish = Wish(
+        prompt=prompt, model=model, size=size, frames=frames, fps=fps, steps=steps, guidance=guidance,
+        negative_prompt=negative, seed=seed,
+    )  # fmt: skip
+    generate_video(wish, output, as_json=as_json)
+
+
+@app.command()
+def up(
+    *,
+    data: Annotated[Path | None, typer.Option(help="Where everything is kept; default $VITASCOPE_DATA.")] = None,
+    port: Annotated[int, typer.Option(help="Port of the HTTP API; 0 takes a free one.", min=0, max=65535)] = 8765,
+    groups: Annotated[int, typer.Option(help="Number of denoise groups.", min=1, max=64)] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Run the whole pipeline here until Ctrl-C; a later run on the same folder goes on with the same jobs."""
+    service.run_service(data, port, groups, as_json=as_json)
+
+
+@app.command()
+def models(*, as_json: AsJson = False) -> None:
+    """List the models, their shapes and limits."""
+    service.show_models(as_json=as_json)
+
+
+@app.command()
+def status(*, as_json: AsJson = False) -> None:
+    """Say whether a job would run, and what waits and runs."""
+    service.show_status(as_json=as_json)
+
+
+@app.command()
+def doctor(*, as_json: AsJson = False) -> None:
+    """Say what is missing on this machine, and how to mend it."""
+    service.show_checks(as_json=as_json)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)  # noqa: T201 (standard output is the interface)
+
+
+@jobs_app.command("list")
+def list_jobs(
+    *,
+    status_filter: Annotated[str | None, typer.Option("--status", help="Only jobs in this state.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many, newest first.", min=1, max=100)] = 20,
+    after: Annotated[str | None, typer.Option(help="Go on after this job.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, newest first."""
+    jobs.list_jobs(status_filter, limit, after, as_json=as_json)
+
+
+@jobs_app.command("show")
+def show_job(job: JobArgument, *, as_json: AsJson = False) -> None:
+    """Show all that is known of a job."""
+    jobs.show_job(job, as_json=as_json)
+
+
+@jobs_app.command("watch")
+def watch_job(job: JobArgument, *, as_json: AsJson = False) -> None:
+    """Follow a job to its end."""
+    jobs.watch_job(job, as_json=as_json)
+
+
+@jobs_app.command("cancel")
+def cancel_job(job: JobArgument, *, as_json: AsJson = False) -> None:
+    """Cancel a job; twice is the same as once."""
+    jobs.cancel_job(job, as_json=as_json)
+
+
+@jobs_app.command("fetch")
+def fetch_job(
+    job: JobArgument,
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a finished job's video to a file."""
+    jobs.fetch_job(job, output, as_json=as_json)
+
+
+def main() -> None:
+    """Run the command line; every error ends with its sentence and its exit status."""
+    try:
+        app()
+    except CommandError as error:
+        if "--json" in sys.argv:
+            print_json(
+                {"event": "error", "what": error.what, "why": error.why, "fix": error.fix, "exit": int(error.code)}
+            )
+        print_error(error)
+        sys.exit(error.code)
+    except KeyboardInterrupt:
+        err.print("interrupted")
+        sys.exit(Exit.INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output has gone, as in `| head`
+        sys.exit(Exit.OK)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Follow a job to its end, through restarts of the service."""
+
+import json
+import time
+from collections.abc import Callable
+
+from vitascope.cli.client import Client, Json
+from vitascope.cli.exits import CommandError, Exit
+
+RECONNECT_S = 1.0
+GIVE_UP_S = 120.0
+"""A service that does not come back within two minutes is reported as unreachable; the job goes on without us."""
+ENDED = frozenset({"succeeded", "failed", "cancelled", "refused", "withheld", "expired"})
+
+
+def follow_job(client: Client, job: Json, on_change: Callable[[Json], None]) -> Json:
+    """Call `on_change` with each newer state of the job until it has ended, and return the last.
+
+    Raises:
+        CommandError: the service stays away for longer than `GIVE_UP_S`, or does not know the job.
+    """
+    on_change(job)
+    lost_since: float | None = None
+    while job["status"] not in ENDED:
+        try:
+            for _, _, data in client.follow(job["id"]):
+                lost_since = None
+                job = {**job, **json.loads(data)}
+                on_change(job)
+                if job["status"] in ENDED:
+                    break
+            job = client.get(job["id"])
+        except CommandError as error:
+            now = time.monotonic()
+            lost_since = lost_since or now
+            if error.code is not Exit.UNREACHABLE or now - lost_since > GIVE_UP_S:
+                raise
+            time.sleep(RECONNECT_S)
+    job = client.get(job["id"])
+    on_change(job)
+    return job
+
+
+def raise_unless_succeeded(job: Json) -> None:
+    """Turn an end other than success into the command's error."""
+    status, error = job["status"], job.get("error") or {}
+    if status == "succeeded":
+        return
+    code = Exit.CANCELLED if status == "cancelled" else Exit.FAILED
+    why = f"code {error['code']}" if error.get("code") else ""
+    raise CommandError(code, f"job {job['id']} {status}: {error.get('message') or 'no reason given'}", why=why)

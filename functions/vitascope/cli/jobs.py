@@ -1,0 +1,74 @@
+"""`vitascope jobs …`."""
+
+from pathlib import Path
+
+from vitascope.cli.follow import follow_job, raise_unless_succeeded
+from vitascope.cli.show import describe_pace, describe_stages, job_progress, out, print_json, print_table
+from vitascope.cli.target import find_client
+
+PROMPT_WIDTH = 48
+SHOWN_FIRST = ("id", "status", "reason", "model", "prompt")
+HIDDEN = frozenset({"object"})
+
+
+def list_jobs(status: str | None, limit: int, after: str | None, *, as_json: bool) -> None:
+    """A page of jobs, newest first."""
+    page = find_client().list(status=status, limit=limit, after=after, order="desc")
+    if as_json:
+        print_json(page)
+        return
+    rows = [
+        (job["id"], job["status"], f"{job.get('step') or 0}/{job['steps']}", f"{job['width']}x{job['height']}",
+         job["num_frames"], shorten(job["prompt"]))
+        for job in page["data"]
+    ]  # fmt: skip
+    print_table(("job", "status", "step", "size", "frames", "prompt"), rows)
+    if page.get("has_more"):
+        out.print(f"more: vitascope jobs list --after {page['data'][-1]['id']}", style="dim", highlight=False)
+
+
+def show_job(job_id: str, *, as_json: bool) -> None:
+    """All that is known of one job."""
+    job = find_client().get(job_id)
+    if as_json:
+        print_json(job)
+        return
+    names = [*SHOWN_FIRST, *(name for name in job if name not in {*SHOWN_FIRST, *HIDDEN})]
+    print_table(("field", "value"), [(name, job[name]) for name in names if job.get(name) not in (None, {}, [])])
+
+
+def watch_job(job_id: str, *, as_json: bool) -> None:
+    """Follow a job; every newer state is a line of JSON if wished."""
+    client = find_client()
+    job = client.get(job_id)
+    if as_json:
+        job = follow_job(client, job, print_json)
+    else:
+        with job_progress() as progress:
+            job = follow_job(client, job, progress.job)
+        out.print(f"{job['id']} {job['status']} {describe_stages(job)}".rstrip(), highlight=False)
+    raise_unless_succeeded(job)
+
+
+def cancel_job(job_id: str, *, as_json: bool) -> None:
+    """Cancel a job."""
+    job = find_client().cancel(job_id)
+    if as_json:
+        print_json(job)
+    else:
+        out.print(f"{job['id']} {job['status']} {describe_pace(job)}".rstrip(), highlight=False)
+
+
+def fetch_job(job_id: str, output: Path, *, as_json: bool) -> None:
+    """Write the finished video to a file."""
+    size_bytes = find_client().download(job_id, output)
+    if as_json:
+        print_json({"id": job_id, "file": str(output.resolve()), "bytes": size_bytes})
+    else:
+        out.print(f"{output.resolve()} ({size_bytes:,} bytes)", highlight=False, soft_wrap=True)
+
+
+def shorten(text: str) -> str:
+    """The beginning of a text, for one line of a table."""
+    line = " ".join(text.split())
+    return line if len(line) <= PROMPT_WIDTH else f"{line[: PROMPT_WIDTH - 1]}…"

@@ -1,0 +1,89 @@
+"""The pipeline's own processes as children of a run: which, in which order, told what, and when each is ready."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vitascope.local import probes
+from vitascope.local.child import ChildSpec
+from vitascope.local.ports import LOOPBACK
+from vitascope.local.servers import Servers
+
+STAGE_READY_S = 600.0
+"""A stage is ready when its model is loaded; the largest take minutes from a slow disk."""
+PORT_NAMES = ("denoise", "decode", "encode")
+HTTP_OK = 200
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The processes of one run, besides the two servers.
+
+    Attributes:
+        servers: where NATS and S3 are.
+        ports: ports of the stage servers by name (`denoise` for the first group, `denoise1` for the second, …).
+        ingress_port: where the HTTP door listens.
+        groups: number of denoise groups.
+    """
+
+    servers: Servers
+    ports: Mapping[str, int]
+    ingress_port: int
+    groups: int = 1
+
+    def plan_children(self) -> list[list[ChildSpec]]:
+        """Groups of children in the order of their start; the door comes last, so it opens on a working pipeline."""
+        scheduler = ChildSpec(name="scheduler", argv=_python("vitascope_operator", "schedule"), env=self._env())
+        publish = ChildSpec(name="publish", argv=_python("vitascope", "publish"), env=self._env())
+        stages = [self._plan_group(index) for index in range(self.groups)]
+        stages += [self._plan_stage("decode"), self._plan_stage("encode")]
+        return [[scheduler, publish, *stages], [self._plan_ingress()]]
+
+    def _plan_group(self, index: int) -> ChildSpec:
+        name = "denoise" if index == 0 else f"denoise{index}"
+        return self._plan_stage("denoise", name, {"VITASCOPE_DENOISE__GROUP": f"g{index}"})
+
+    def _plan_stage(self, stage: str, name: str = "", more: Mapping[str, str] | None = None) -> ChildSpec:
+        port = self.ports[name or stage]
+
+        async def is_ready() -> bool:
+            status, _ = await probes.get(port, "/v2/health/ready")
+            return status == HTTP_OK
+
+        env = {f"VITASCOPE_{stage.upper()}__HOST": LOOPBACK, f"VITASCOPE_{stage.upper()}__PORT": str(port)}
+        return ChildSpec(
+            name=name or stage,
+            argv=_python("vitascope", stage),
+            env=self._env() | env | dict(more or {}),
+            is_ready=is_ready,
+            ready_deadline_s=STAGE_READY_S,
+            grace_s=40.0,
+        )
+
+    def _plan_ingress(self) -> ChildSpec:
+        async def is_ready() -> bool:
+            status, _ = await probes.get(self.ingress_port, "/readyz")
+            return status == HTTP_OK
+
+        env = {"VITASCOPE_INGRESS__HOST": LOOPBACK, "VITASCOPE_INGRESS__PORT": str(self.ingress_port)}
+        return ChildSpec(name="ingress", argv=_python("vitascope", "ingress"), env=self._env() | env, is_ready=is_ready)
+
+    def _env(self) -> dict[str, str]:
+        secrets = self.servers.credentials
+        return {
+            "VITASCOPE_NATS__URL": self.servers.nats_url,
+            "VITASCOPE_NATS__USER": secrets.nats_user,
+            "VITASCOPE_NATS__PASSWORD": secrets.nats_password,
+            "VITASCOPE_S3__ENDPOINT": self.servers.s3_endpoint,
+            "VITASCOPE_S3__ACCESS_KEY": secrets.s3_access_key,
+            "VITASCOPE_S3__SECRET_KEY": secrets.s3_secret_key,
+        }
+
+
+def name_ports(groups: int) -> tuple[str, ...]:
+    """The names of all stage ports of a run with that many denoise groups."""
+    return (*PORT_NAMES, *(f"denoise{index}" for index in range(1, groups)))
+
+
+def _python(package: str, role: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", package, role)
