@@ -11,7 +11,8 @@ from vitascope.local.servers import Servers
 
 STAGE_READY_S = 600.0
 """A stage is ready when its model is loaded; the largest take minutes from a slow disk."""
-PORT_NAMES = ("denoise", "decode", "encode")
+INGRESS = "HTTP API"
+PORT_NAMES = (INGRESS, "denoise", "decode", "encode")
 HTTP_OK = 200
 
 
@@ -21,14 +22,12 @@ class Pipeline:
 
     Attributes:
         servers: where NATS and S3 are.
-        ports: ports of the stage servers by name (`denoise` for the first group, `denoise1` for the second, …).
-        ingress_port: where the HTTP door listens.
+        ports: ports by name: the HTTP door's, `denoise` for the first group, `denoise1` for the second, …
         groups: number of denoise groups.
     """
 
     servers: Servers
     ports: Mapping[str, int]
-    ingress_port: int
     groups: int = 1
 
     def plan_children(self) -> list[list[ChildSpec]]:
@@ -61,11 +60,13 @@ class Pipeline:
         )
 
     def _plan_ingress(self) -> ChildSpec:
+        port = self.ports[INGRESS]
+
         async def is_ready() -> bool:
-            status, _ = await probes.get(self.ingress_port, "/readyz")
+            status, _ = await probes.get(port, "/readyz")
             return status == HTTP_OK
 
-        env = {"VITASCOPE_INGRESS__HOST": LOOPBACK, "VITASCOPE_INGRESS__PORT": str(self.ingress_port)}
+        env = {"VITASCOPE_INGRESS__HOST": LOOPBACK, "VITASCOPE_INGRESS__PORT": str(port)}
         return ChildSpec(name="ingress", argv=_python("vitascope", "ingress"), env=self._env() | env, is_ready=is_ready)
 
     def _env(self) -> dict[str, str]:
@@ -81,7 +82,7 @@ class Pipeline:
 
 
 def name_ports(groups: int) -> tuple[str, ...]:
-    """The names of all stage ports of a run with that many denoise groups."""
+    """The names of all ports of a run with that many denoise groups."""
     return (*PORT_NAMES, *(f"denoise{index}" for index in range(1, groups)))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from vitascope.local.folder import DataFolder, open_folder
 from vitascope.local.keeper import ChildReport
-from vitascope.local.pipeline import Pipeline, name_ports
-from vitascope.local.ports import check_port_free, choose_free_ports, settle_ports
+from vitascope.local.pipeline import INGRESS, Pipeline, name_ports
+from vitascope.local.ports import settle_ports
 from vitascope.local.running import RunningUp, announce_run, withdraw_run
 from vitascope.local.servers import Servers, start_servers
 from vitascope.local.supervisor import Supervisor
@@ -66,14 +66,13 @@ async def _start(
     options: UpOptions, folder: DataFolder, supervisor: Supervisor, on_ready: Callable[[UpAddresses], None]
 ) -> None:
     """Bring everything up, tell so, and then only watch that it stays up."""
-    if options.port:
-        check_port_free(options.port, "the HTTP API")
+    wanted = {INGRESS: options.port} if options.port else {}
+    names = name_ports(options.groups)
+    ports = await asyncio.to_thread(settle_ports, folder.run / "pipeline-ports.json", names, wanted)
     servers = await start_servers(folder, supervisor)
-    port = options.port or choose_free_ports(1)[0]
-    ports = settle_ports(folder.run / "stage-ports.json", name_ports(options.groups), {})
-    for children in Pipeline(servers, ports, port, options.groups).plan_children():
+    for children in Pipeline(servers, ports, options.groups).plan_children():
         await supervisor.start(*children)
-    addresses = _addresses(folder, servers, port)
+    addresses = _addresses(folder, servers, ports[INGRESS])
     announce_run(folder.path, RunningUp.of_this_process(addresses.url))
     on_ready(addresses)
     await supervisor.wait_failed()
