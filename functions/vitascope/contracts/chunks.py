@@ -86,7 +86,7 @@ def _pack_header(magic: bytes, numbers: tuple[int, int, int, int], payload_bytes
 
 def _view(array: NDArray[np.uint8] | NDArray[np.float32]) -> memoryview:
     assert array.flags.c_contiguous, "a payload is written as it lies in memory"
-    return memoryview(array).cast("B")
+    return array.data.cast("B")
 
 
 def _unpack_header(magic: bytes, chunk: Buffer) -> tuple[tuple[int, int, int, int], memoryview]:

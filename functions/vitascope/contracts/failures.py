@@ -45,6 +45,7 @@ class FailureCode(StrEnum):
     DRAINED = "drained"
     START_DEADLINE_PASSED = "start_deadline_passed"
     CHECKPOINT_INVALID = "checkpoint_invalid"
+    REQUEST_UNFIT = "request_unfit"
     DENOISE_FAILED = "denoise_failed"
     DENOISE_OUT_OF_MEMORY = "denoise_out_of_memory"
     DECODE_FAILED = "decode_failed"
@@ -102,6 +103,7 @@ FAILURES: dict[FailureCode, FailureRow] = {
         _RETRYABLE,
         "The checkpoint does not fit this engine, so the job starts from its first step.",
     ),
+    FailureCode.REQUEST_UNFIT: FailureRow(_TERMINAL, "The loaded model cannot make what the request asks for."),
     FailureCode.DENOISE_FAILED: FailureRow(_RETRYABLE, "The model failed while it made the video."),
     FailureCode.DENOISE_OUT_OF_MEMORY: FailureRow(_TERMINAL, "The GPU group ran out of memory while denoising."),
     FailureCode.DECODE_FAILED: FailureRow(_RETRYABLE, "Turning the latents into pixels failed."),

@@ -52,6 +52,7 @@ class ModelEntry(Stored):
         dtype: the precision of the denoise and decode stages, a torch dtype's name.
         tasks: what it can do.
         has_sound: whether it makes audio with the picture.
+        has_second_guidance: whether it takes `guidance_scale_2`: a second transformer makes the low-noise steps.
     """
 
     name: str = Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._/-]{0,99}$")
@@ -61,6 +62,7 @@ class ModelEntry(Stored):
     dtype: str = "bfloat16"
     tasks: tuple[Task, ...] = (Task.T2V,)
     has_sound: bool = False
+    has_second_guidance: bool = False
     geometry: LatentGeometry = LatentGeometry()
     cost: CostModel = CostModel()
     buckets: tuple[Bucket, ...] = Field(min_length=1)

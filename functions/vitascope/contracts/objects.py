@@ -59,3 +59,8 @@ def output_key(record: JobRecord, attempt: int) -> str:
 def thumbnail_key(record: JobRecord, attempt: int) -> str:
     """A still of the finished video."""
     return f"{attempt_prefix(ObjectClass.OUTPUTS, record, attempt)}thumbnail.jpg"
+
+
+def publish_mark_key(follower: str) -> str:
+    """How far a follower of the publish process has come; outside the classes, since it never expires."""
+    return f"state/publish/{follower}.json"

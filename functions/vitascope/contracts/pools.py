@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from pydantic import AwareDatetime, Field
 
+from vitascope.contracts.flow import Stage
 from vitascope.contracts.frozen import Stored
 from vitascope.contracts.ids import JobId, Token
 
@@ -36,3 +37,8 @@ class GroupRow(Stored):
     step_s: dict[str, float] = Field(default_factory=dict, description="seconds a step, newest average, by bucket")
     holder: str = Field(description="host and process that keeps the row; another holder means a restart")
     seen: AwareDatetime
+
+
+def presence_pool(stage: Stage, pool: str) -> str:
+    """The registry's name for the decode or encode processes of a pool, so that readiness can see that one is there."""
+    return f"{stage}-{pool}"

@@ -1,0 +1,300 @@
+"""Builds each process: the only module that names adapters.
+
+Libraries of one role are imported inside its function, so that an image holds no more than its process needs.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from pydantic import ValidationError
+
+from vitascope.adapters.jetstream import Connection, JetStreamBus, JetStreamLedger, JetStreamRegistry
+from vitascope.adapters.s3 import S3ObjectStore
+from vitascope.catalog import Catalog, CatalogInvalid, load_catalog
+from vitascope.contracts.failures import VitascopeError
+from vitascope.contracts.flow import Stage
+from vitascope.contracts.models import ModelEntry
+from vitascope.contracts.pools import GroupRow, GroupState, presence_pool
+from vitascope.runtime.ports import SystemClock
+from vitascope.runtime.presence import Presence
+from vitascope.runtime.settings import Settings
+from vitascope.runtime.telemetry import configure_logs, serving_metrics
+
+log = structlog.get_logger(__name__)
+
+DENOISE_LIMIT = 2
+"""One job in the sampler, and the one before it, whose latents are still going out."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The adapters of one process."""
+
+    connection: Connection
+    bus: JetStreamBus
+    ledger: JetStreamLedger
+    registry: JetStreamRegistry
+    store: S3ObjectStore
+    clock: SystemClock
+
+
+def run_role(role: str) -> int:
+    """Run one process to its end; its exit status. What keeps it from starting is said in one line."""
+    try:
+        settings = Settings()
+        configure_logs(settings.log, role)
+        return asyncio.run(ROLES[role](settings))
+    except ValidationError as error:
+        return _refuse(role, "; ".join(_name_setting(problem["loc"], problem["msg"]) for problem in error.errors()))
+    except (VitascopeError, CatalogInvalid, OSError, ValueError) as error:
+        return _refuse(role, str(error))
+
+
+@asynccontextmanager
+async def open_ports(settings: Settings, role: str) -> AsyncIterator[Ports]:
+    """Connect to the bus and the store; closed in reverse at the end.
+
+    Raises:
+        VitascopeError: one of them cannot be reached.
+    """
+    nats, password = settings.nats, settings.nats.password
+    connection = Connection(
+        nats.url,
+        name=f"vitascope-{role}",
+        user=nats.user,
+        password=password.get_secret_value() if password else None,
+        connect_timeout_s=nats.connect_timeout_s,
+    )
+    async with connection, S3ObjectStore(settings.s3) as store:
+        bus, ledger, registry = JetStreamBus(connection), JetStreamLedger(connection), JetStreamRegistry(connection)
+        yield Ports(connection, bus, ledger, registry, store, SystemClock())
+
+
+def name_holder() -> str:
+    """Host and process, as rows and leases name who holds them."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+async def run_ingress(settings: Settings) -> int:
+    """The HTTP door."""
+    from vitascope.ingress.serve import serve_ingress  # noqa: PLC0415 (see the module)
+
+    catalog = load_catalog(settings.catalog)
+    async with open_ports(settings, "ingress") as ports:
+        return await serve_ingress(
+            settings.ingress,
+            catalog=catalog,
+            ledger=ports.ledger,
+            bus=ports.bus,
+            registry=ports.registry,
+            store=ports.store,
+            clock=ports.clock,
+        )
+
+
+async def run_publish(settings: Settings) -> int:
+    """Public events and copies of records."""
+    from vitascope.publish.publisher import Publisher  # noqa: PLC0415 (see the module)
+
+    async with serving_metrics(settings.metrics), open_ports(settings, "publish") as ports:
+        await run_until_signal(Publisher(ports.ledger, ports.bus, ports.store, ports.clock).run())
+    return 0
+
+
+async def run_denoise(settings: Settings) -> int:
+    """One denoise group."""
+    from vitascope.denoise.group import GroupHeartbeat  # noqa: PLC0415 (see the module)
+    from vitascope.denoise.handler import DenoiseHandler  # noqa: PLC0415
+    from vitascope.denoise.modular import ModularDenoiser  # noqa: PLC0415
+    from vitascope.engine.denoise_model import DenoiseModel  # noqa: PLC0415
+    from vitascope.engine.device import choose_device, limit_threads  # noqa: PLC0415
+    from vitascope.runtime.serving import StageService  # noqa: PLC0415
+    from vitascope.runtime.stage_loop import StageLoop  # noqa: PLC0415
+
+    own = settings.denoise
+    entries = choose_models(load_catalog(settings.catalog), own.pool, own.models)
+    models: dict[str, DenoiseModel] = {}
+    async with open_ports(settings, "denoise") as ports:
+        row = GroupRow(
+            pool=own.pool,
+            group=own.group,
+            models=tuple(entry.name for entry in entries),
+            state=GroupState.STARTING,
+            holder=name_holder(),
+            seen=ports.clock.now(),
+        )
+        group, sampler = GroupHeartbeat(Presence(ports.registry, ports.clock, row)), ThreadPoolExecutor(1, "sampler")
+
+        def load(folders: dict[str, Path]) -> None:
+            limit_threads(own.threads)
+            device = choose_device(own.device)
+            models.update({e.name: DenoiseModel.load(folders[e.name], dtype=e.dtype, device=device) for e in entries})
+
+        async def make_ready() -> None:
+            folders = await fetch_models(settings, entries)
+            await asyncio.get_running_loop().run_in_executor(sampler, load, folders)
+            group.ready()
+
+        handler = DenoiseHandler(
+            ledger=ports.ledger,
+            bus=ports.bus,
+            store=ports.store,
+            clock=ports.clock,
+            denoiser=ModularDenoiser(models),
+            group=group,
+            settings=own,
+            sampler=sampler,
+        )
+        loop = StageLoop(
+            handler, ports.bus, ports.ledger, clock=ports.clock, pool=own.pool, group=own.group, limit=DENOISE_LIMIT
+        )
+        service = StageService(
+            loop, ports.bus, ports.ledger, clock=ports.clock, name="denoise", load=make_ready, grace_s=own.grace_s
+        )
+        async with group.beating():
+            return await service.serve(own.host, own.port)
+
+
+async def run_decode(settings: Settings) -> int:
+    """One decode process."""
+    from vitascope.decode.handler import DecodeHandler  # noqa: PLC0415 (see the module)
+    from vitascope.decode.modular import ModularDecoder  # noqa: PLC0415
+    from vitascope.engine.decode_model import DecodeModel  # noqa: PLC0415
+    from vitascope.engine.device import choose_device, limit_threads  # noqa: PLC0415
+    from vitascope.runtime.serving import StageService  # noqa: PLC0415
+    from vitascope.runtime.stage_loop import StageLoop  # noqa: PLC0415
+
+    own = settings.decode
+    entries = choose_models(load_catalog(settings.catalog), own.pool, own.models)
+    models: dict[str, DecodeModel] = {}
+    async with open_ports(settings, "decode") as ports:
+        presence, thread = make_presence(ports, Stage.DECODE, own.pool), ThreadPoolExecutor(1, "decoder")
+
+        def load(folders: dict[str, Path]) -> None:
+            limit_threads(own.threads)
+            device = choose_device(own.device)
+            models.update({e.name: DecodeModel.load(folders[e.name], dtype=e.dtype, device=device) for e in entries})
+
+        async def make_ready() -> None:
+            folders = await fetch_models(settings, entries)
+            await asyncio.get_running_loop().run_in_executor(thread, load, folders)
+            presence.change(state=GroupState.IDLE)
+
+        handler = DecodeHandler(
+            ledger=ports.ledger,
+            bus=ports.bus,
+            store=ports.store,
+            clock=ports.clock,
+            decoder=ModularDecoder(models),
+            settings=own,
+            thread=thread,
+        )
+        loop = StageLoop(handler, ports.bus, ports.ledger, clock=ports.clock, pool=own.pool)
+        service = StageService(
+            loop, ports.bus, ports.ledger, clock=ports.clock, name="decode", load=make_ready, grace_s=own.grace_s
+        )
+        async with presence.beating():
+            return await service.serve(own.host, own.port)
+
+
+async def run_encode(settings: Settings) -> int:
+    """One encode process."""
+    from vitascope.encode.handler import EncodeHandler  # noqa: PLC0415 (see the module)
+    from vitascope.runtime.serving import StageService  # noqa: PLC0415
+    from vitascope.runtime.stage_loop import StageLoop  # noqa: PLC0415
+
+    own = settings.encode
+    async with open_ports(settings, "encode") as ports:
+        presence = make_presence(ports, Stage.ENCODE, own.pool)
+
+        async def make_ready() -> None:
+            presence.change(state=GroupState.IDLE)
+
+        handler = EncodeHandler(ledger=ports.ledger, bus=ports.bus, store=ports.store, clock=ports.clock, settings=own)
+        loop = StageLoop(handler, ports.bus, ports.ledger, clock=ports.clock, pool=own.pool, limit=own.concurrency)
+        service = StageService(
+            loop, ports.bus, ports.ledger, clock=ports.clock, name="encode", load=make_ready, grace_s=own.grace_s
+        )
+        async with presence.beating():
+            return await service.serve(own.host, own.port)
+
+
+ROLES: dict[str, Callable[[Settings], Awaitable[int]]] = {
+    "ingress": run_ingress,
+    "denoise": run_denoise,
+    "decode": run_decode,
+    "encode": run_encode,
+    "publish": run_publish,
+}
+
+
+def choose_models(catalog: Catalog, pool: str, names: tuple[str, ...]) -> tuple[ModelEntry, ...]:
+    """The catalog's models that a process serves: those named, else all of its pool.
+
+    Raises:
+        ValueError: a name is not in the catalog, or the pool has no models.
+    """
+    unknown = [name for name in names if catalog.get(name) is None]
+    if unknown:
+        raise ValueError(f"no model {', '.join(unknown)} in the catalog, which has {', '.join(catalog.names)}")
+    chosen = tuple(entry for entry in catalog.entries if entry.name in names) if names else catalog.of_pool(pool)
+    if not chosen:
+        raise ValueError(f"the catalog has no model for the pool {pool}")
+    return chosen
+
+
+async def fetch_models(settings: Settings, entries: tuple[ModelEntry, ...]) -> dict[str, Path]:
+    """The folder of each model by name; fetched into the cache if it lies elsewhere."""
+    from vitascope.engine.source import fetch_model  # noqa: PLC0415 (needs the engine's libraries)
+
+    def open_bucket(bucket: str) -> S3ObjectStore:
+        return S3ObjectStore(settings.s3.model_copy(update={"bucket": bucket}))
+
+    return {entry.name: await fetch_model(entry.source, settings.cache, open_bucket) for entry in entries}
+
+
+def make_presence(ports: Ports, stage: Stage, pool: str) -> Presence:
+    """The row by which readiness sees that a decode or encode process is there."""
+    row = GroupRow(
+        pool=presence_pool(stage, pool),
+        group=f"p{os.getpid()}",
+        models=(),
+        state=GroupState.STARTING,
+        holder=name_holder(),
+        seen=ports.clock.now(),
+    )
+    return Presence(ports.registry, ports.clock, row)
+
+
+async def run_until_signal(work: Awaitable[None]) -> None:
+    """Run until SIGINT or SIGTERM, or until the work ends or fails by itself."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait(), name="wait for a signal")
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+def _name_setting(place: tuple[int | str, ...], message: str) -> str:
+    return f"VITASCOPE_{'__'.join(str(part).upper() for part in place)}: {message}"
+
+
+def _refuse(role: str, why: str) -> int:
+    print(f"{role}: cannot start: {why}", file=sys.stderr)  # noqa: T201 (for who reads no logs)
+    return 1
