@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ import structlog
 from pydantic import ValidationError
 
 from vitascope.adapters.jetstream import Connection, JetStreamBus, JetStreamLedger, JetStreamRegistry
-from vitascope.adapters.s3 import S3ObjectStore
+from vitascope.adapters.s3 import S3Client, S3ObjectStore
 from vitascope.catalog import Catalog, CatalogInvalid, load_catalog
 from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage
@@ -26,11 +26,13 @@ from vitascope.contracts.models import ModelEntry
 from vitascope.contracts.pools import GroupRow, GroupState, presence_pool
 from vitascope.runtime.ports import SystemClock
 from vitascope.runtime.presence import Presence
-from vitascope.runtime.settings import Settings
+from vitascope.runtime.settings import S3Settings, Settings
 from vitascope.runtime.telemetry import configure_logs, serving_metrics
 
 log = structlog.get_logger(__name__)
 
+BACKLOG = 2048
+"""Connections that wait to be accepted."""
 DENOISE_LIMIT = 2
 """One job in the sampler, and the one before it, whose latents are still going out."""
 
@@ -40,6 +42,7 @@ class Ports:
     """The adapters of one process."""
 
     connection: Connection
+    s3: S3Client
     bus: JetStreamBus
     ledger: JetStreamLedger
     registry: JetStreamRegistry
@@ -74,9 +77,22 @@ async def open_ports(settings: Settings, role: str) -> AsyncIterator[Ports]:
         password=password.get_secret_value() if password else None,
         connect_timeout_s=nats.connect_timeout_s,
     )
-    async with connection, S3ObjectStore(settings.s3) as store:
+    async with connection, make_s3_client(settings.s3, settings.s3.bucket) as s3:
         bus, ledger, registry = JetStreamBus(connection), JetStreamLedger(connection), JetStreamRegistry(connection)
-        yield Ports(connection, bus, ledger, registry, store, SystemClock())
+        yield Ports(connection, s3, bus, ledger, registry, S3ObjectStore(s3), SystemClock())
+
+
+def make_s3_client(settings: S3Settings, bucket: str) -> S3Client:
+    """A client of one bucket; nothing is connected yet."""
+    return S3Client(
+        settings.endpoint,
+        access_key=settings.access_key,
+        secret_key=settings.secret_key.get_secret_value(),
+        bucket=bucket,
+        region=settings.region,
+        public_endpoint=settings.public_endpoint,
+        connect_timeout_s=settings.connect_timeout_s,
+    )
 
 
 def name_holder() -> str:
@@ -86,19 +102,26 @@ def name_holder() -> str:
 
 async def run_ingress(settings: Settings) -> int:
     """The HTTP door."""
-    from vitascope.ingress.serve import serve_ingress  # noqa: PLC0415 (see the module)
+    from vitascope.ingress.app import create_app  # noqa: PLC0415 (see the module)
+    from vitascope.ingress.door import IngressDeps  # noqa: PLC0415
+    from vitascope.ingress.serve import serve_door  # noqa: PLC0415
+    from vitascope.publish.signing import UrlSigner  # noqa: PLC0415
 
-    catalog = load_catalog(settings.catalog)
+    own = settings.ingress
     async with open_ports(settings, "ingress") as ports:
-        return await serve_ingress(
-            settings.ingress,
-            catalog=catalog,
+        deps = IngressDeps(
+            settings=own,
+            catalog=load_catalog(settings.catalog),
             ledger=ports.ledger,
             bus=ports.bus,
             registry=ports.registry,
             store=ports.store,
+            signer=UrlSigner(ports.store, ports.clock, own.signed_url_s),
             clock=ports.clock,
         )
+        with socket.create_server((own.host, own.port), backlog=BACKLOG) as listener:
+            await serve_door(create_app(deps), listener, watch_signals())
+    return 0
 
 
 async def run_publish(settings: Settings) -> int:
@@ -116,7 +139,7 @@ async def run_denoise(settings: Settings) -> int:
     from vitascope.denoise.handler import DenoiseHandler  # noqa: PLC0415
     from vitascope.denoise.modular import ModularDenoiser  # noqa: PLC0415
     from vitascope.engine.denoise_model import DenoiseModel  # noqa: PLC0415
-    from vitascope.engine.device import choose_device, limit_threads  # noqa: PLC0415
+    from vitascope.engine.device import choose_device, limit_threads, parse_dtype  # noqa: PLC0415
     from vitascope.runtime.serving import StageService  # noqa: PLC0415
     from vitascope.runtime.stage_loop import StageLoop  # noqa: PLC0415
 
@@ -132,12 +155,14 @@ async def run_denoise(settings: Settings) -> int:
             holder=name_holder(),
             seen=ports.clock.now(),
         )
-        group, sampler = GroupHeartbeat(Presence(ports.registry, ports.clock, row)), ThreadPoolExecutor(1, "sampler")
+        group, sampler = GroupHeartbeat(ports.registry, ports.clock, row), ThreadPoolExecutor(1, "sampler")
 
         def load(folders: dict[str, Path]) -> None:
             limit_threads(own.threads)
             device = choose_device(own.device)
-            models.update({e.name: DenoiseModel.load(folders[e.name], dtype=e.dtype, device=device) for e in entries})
+            for entry in entries:
+                folder, dtype = folders[entry.name], parse_dtype(entry.dtype)
+                models[entry.name] = DenoiseModel.load(folder, dtype=dtype, device=device)
 
         async def make_ready() -> None:
             folders = await fetch_models(settings, entries)
@@ -169,7 +194,7 @@ async def run_decode(settings: Settings) -> int:
     from vitascope.decode.handler import DecodeHandler  # noqa: PLC0415 (see the module)
     from vitascope.decode.modular import ModularDecoder  # noqa: PLC0415
     from vitascope.engine.decode_model import DecodeModel  # noqa: PLC0415
-    from vitascope.engine.device import choose_device, limit_threads  # noqa: PLC0415
+    from vitascope.engine.device import choose_device, limit_threads, parse_dtype  # noqa: PLC0415
     from vitascope.runtime.serving import StageService  # noqa: PLC0415
     from vitascope.runtime.stage_loop import StageLoop  # noqa: PLC0415
 
@@ -182,7 +207,9 @@ async def run_decode(settings: Settings) -> int:
         def load(folders: dict[str, Path]) -> None:
             limit_threads(own.threads)
             device = choose_device(own.device)
-            models.update({e.name: DecodeModel.load(folders[e.name], dtype=e.dtype, device=device) for e in entries})
+            for entry in entries:
+                folder, dtype = folders[entry.name], parse_dtype(entry.dtype)
+                models[entry.name] = DecodeModel.load(folder, dtype=dtype, device=device)
 
         async def make_ready() -> None:
             folders = await fetch_models(settings, entries)
@@ -228,7 +255,7 @@ async def run_encode(settings: Settings) -> int:
             return await service.serve(own.host, own.port)
 
 
-ROLES: dict[str, Callable[[Settings], Awaitable[int]]] = {
+ROLES: dict[str, Callable[[Settings], Coroutine[None, None, int]]] = {
     "ingress": run_ingress,
     "denoise": run_denoise,
     "decode": run_decode,
@@ -257,7 +284,7 @@ async def fetch_models(settings: Settings, entries: tuple[ModelEntry, ...]) -> d
     from vitascope.engine.source import fetch_model  # noqa: PLC0415 (needs the engine's libraries)
 
     def open_bucket(bucket: str) -> S3ObjectStore:
-        return S3ObjectStore(settings.s3.model_copy(update={"bucket": bucket}))
+        return S3ObjectStore(make_s3_client(settings.s3, bucket))
 
     return {entry.name: await fetch_model(entry.source, settings.cache, open_bucket) for entry in entries}
 
@@ -277,9 +304,7 @@ def make_presence(ports: Ports, stage: Stage, pool: str) -> Presence:
 
 async def run_until_signal(work: Awaitable[None]) -> None:
     """Run until SIGINT or SIGTERM, or until the work ends or fails by itself."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    stop = watch_signals()
     working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait(), name="wait for a signal")
     try:
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -289,6 +314,14 @@ async def run_until_signal(work: Awaitable[None]) -> None:
         for task in (working, stopping):
             task.cancel()
         await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+def watch_signals() -> asyncio.Event:
+    """An event that SIGINT or SIGTERM sets."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    return stop
 
 
 def _name_setting(place: tuple[int | str, ...], message: str) -> str:

@@ -2,11 +2,12 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 
 from pydantic import ValidationError
 
 from vitascope.adapters.jetstream import topology
+from vitascope.adapters.s3 import ensure_bucket
 from vitascope.contracts.failures import VitascopeError
 from vitascope.runtime.settings import Settings
 from vitascope.runtime.telemetry import configure_logs, serving_metrics
@@ -29,7 +30,7 @@ async def run_schedule(settings: Settings) -> int:
     """The scheduler; it makes the streams and buckets that all others use, and serves metrics once they are there."""
     async with open_ports(settings, "schedule") as ports:
         await topology.ensure(ports.connection, settings.nats.replicas)
-        await ports.store.ensure()
+        await ensure_bucket(ports.s3, settings.s3.retention_days)
         dispatcher = Dispatcher(
             ports.ledger,
             ports.bus,
@@ -44,4 +45,4 @@ async def run_schedule(settings: Settings) -> int:
     return 0
 
 
-ROLES: dict[str, Callable[[Settings], Awaitable[int]]] = {"schedule": run_schedule}
+ROLES: dict[str, Callable[[Settings], Coroutine[None, None, int]]] = {"schedule": run_schedule}

@@ -10,6 +10,7 @@ from vitascope.cli.exits import CommandError, Exit
 RECONNECT_S = 1.0
 GIVE_UP_S = 120.0
 """A service that does not come back within two minutes is reported as unreachable; the job goes on without us."""
+OF_A_STAGE = ("step", "steps", "step_s", "remaining_s")
 ENDED = frozenset({"succeeded", "failed", "cancelled", "refused", "withheld", "expired"})
 
 
@@ -25,7 +26,7 @@ def follow_job(client: Client, job: Json, on_change: Callable[[Json], None]) -> 
         try:
             for _, _, data in client.follow(job["id"]):
                 lost_since = None
-                job = {**job, **json.loads(data)}
+                job = merge(job, json.loads(data))
                 on_change(job)
                 if job["status"] in ENDED:
                     break
@@ -39,6 +40,12 @@ def follow_job(client: Client, job: Json, on_change: Callable[[Json], None]) -> 
     job = client.get(job["id"])
     on_change(job)
     return job
+
+
+def merge(job: Json, news: Json) -> Json:
+    """The job with what an event says; another stage counts other units, so those of the last one go."""
+    is_other = "stage" in news and news["stage"] != job.get("stage")
+    return {**job, **(dict.fromkeys(OF_A_STAGE) if is_other else {}), **news}
 
 
 def raise_unless_succeeded(job: Json) -> None:

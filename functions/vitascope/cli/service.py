@@ -10,12 +10,15 @@ from vitascope.local.checks import CheckState, run_checks
 from vitascope.local.errors import LocalRunError
 from vitascope.local.keeper import ChildReport, ChildState
 from vitascope.local.up import UpAddresses, UpOptions, run_up
+from vitascope.runtime.settings import LogSettings
+from vitascope.runtime.telemetry import configure_logs
 
 MARKS = {CheckState.OK: "[green]ok[/]", CheckState.WARNING: "[yellow]warning[/]", CheckState.MISSING: "[red]missing[/]"}
 
 
 def run_service(data: Path | None, port: int, groups: int, *, as_json: bool) -> None:
     """Run everything until SIGINT or SIGTERM."""
+    configure_logs(LogSettings(level="error", format="text"), "up")  # its reports are what people read
     options = UpOptions(data or default_data_folder(), port, groups)
     on_ready, on_report = (tell_ready_json, tell_report_json) if as_json else (tell_ready, tell_report)
     try:

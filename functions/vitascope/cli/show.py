@@ -1,7 +1,6 @@
 """What people see: progress of a job, tables, errors."""
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -60,8 +59,10 @@ class JobProgress:
         """The newest state of the job."""
         stage = str(WAITING.get(job["status"], job["status"]))
         step, steps, detail = job.get("step"), job.get("steps"), describe_pace(job)
-        if job["status"] == "queued" and job.get("reason"):
-            detail = str(job["reason"])
+        if job["status"] not in WAITING:
+            step, steps, detail = None, None, ""
+        elif job["status"] == "queued":
+            step, steps, detail = None, None, str(job.get("reason") or "")
         self._show(stage, step, steps, detail)
 
     def _show(self, stage: str, step: int | None, steps: int | None, detail: str) -> None:
@@ -100,7 +101,7 @@ def describe_pace(job: Json) -> str:
     """Steps a second and the time that is left, as far as they are known."""
     parts = []
     if step_s := job.get("step_s"):
-        parts.append(f"{1 / step_s:.2f} steps/s")
+        parts.append(f"{1 / step_s:.2f} {'steps' if job['status'] == 'running' else 'frames'}/s")
     if (remaining_s := job.get("remaining_s")) is not None:
         parts.append(f"{format_seconds(remaining_s)} left")
     return ", ".join(parts)
@@ -108,9 +109,8 @@ def describe_pace(job: Json) -> str:
 
 def describe_stages(job: Json) -> str:
     """How long each stage took."""
-    return ", ".join(
-        f"{stage} {format_seconds(seconds)}" for stage, seconds in (job.get("stage_seconds") or {}).items()
-    )
+    seconds_of = (job.get("result") or {}).get("stage_seconds", {})
+    return ", ".join(f"{stage} {format_seconds(seconds)}" for stage, seconds in seconds_of.items())
 
 
 def format_seconds(seconds: float) -> str:
@@ -120,8 +120,3 @@ def format_seconds(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def is_terminal() -> bool:
-    """Whether a person looks at standard output."""
-    return sys.stdout.isatty()

@@ -1,0 +1,164 @@
+"""The dispatcher on a ledger, a bus and a registry in memory, with a clock that a test holds."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+
+import pytest
+
+from records import queued_record
+from vitascope.adapters.memory import HeldTime, MemoryBroker
+from vitascope.contracts import transitions
+from vitascope.contracts.failures import FailureCode, VitascopeError
+from vitascope.contracts.flow import Stage, State
+from vitascope.contracts.jobs import JobRecord
+from vitascope.contracts.pools import GroupRow, GroupState
+from vitascope.contracts.subjects import work_subject
+from vitascope.runtime.advance import advance
+from vitascope_operator.scheduling.dispatcher import Dispatcher
+from vitascope_operator.scheduling.view import REPAIR_AFTER_S
+
+TURNS = 300
+"""Turns of the event loop in which whatever is going to happen without the clock has happened."""
+
+
+class World:
+    """A broker, a clock, and as many dispatchers as a test starts."""
+
+    def __init__(self) -> None:
+        self.time = HeldTime()
+        self.broker = MemoryBroker(timing=self.time)
+
+    async def add_group(self, group: str = "g0", state: GroupState = GroupState.IDLE, holder: str = "h") -> None:
+        row = GroupRow(
+            pool="default", group=group, models=("tiny-wan",), state=state, holder=holder, seen=self.time.now()
+        )
+        await self.broker.registry.put_group(row)
+        await self.settle()
+
+    async def add_job(self, **run: object) -> JobRecord:
+        record = queued_record(self.time.now())
+        record = record.model_copy(update={"run": record.run.model_copy(update=run)})
+        await self.broker.ledger.create(record)
+        await self.settle()
+        return record
+
+    async def get(self, job: JobRecord) -> JobRecord:
+        stamped = await self.broker.ledger.get(job.id)
+        assert stamped is not None
+        return stamped.record
+
+    async def has_work(self, job: JobRecord, group: str = "g0") -> bool:
+        return await self.broker.bus.has_work(work_subject(Stage.DENOISE, "default", job.id, group))
+
+    async def settle(self, done: Callable[[], bool] = lambda: False) -> None:
+        for _ in range(TURNS):
+            if done():
+                return
+            await asyncio.sleep(0)
+
+    @asynccontextmanager
+    async def dispatching(self, holder: str = "one") -> AsyncIterator[asyncio.Task[None]]:
+        ports = self.broker.ledger, self.broker.bus, self.broker.registry, self.time
+        dispatcher = Dispatcher(*ports, holder=holder, lease_s=4.0, group_lease_s=15.0)
+        task = asyncio.create_task(dispatcher.run(), name=f"dispatcher {holder}")
+        await self.settle()
+        try:
+            yield task
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_queued_job_starts_on_a_free_group(world: World) -> None:
+    """The record is running with its first attempt, and the event waits for that group."""
+    async with world.dispatching():
+        await world.add_group()
+        job = await world.add_job()
+        record = await world.get(job)
+        assert (State.RUNNING, 1, "g0") == (record.state, record.run.attempt, record.run.group)
+        assert await world.has_work(job)
+
+
+async def test_one_group_takes_one_job_at_a_time(world: World) -> None:
+    """The second waits until the first no longer needs the group."""
+    async with world.dispatching():
+        await world.add_group()
+        first, second = await world.add_job(), await world.add_job()
+        states = {(await world.get(job)).state for job in (first, second)}
+        assert {State.RUNNING, State.QUEUED} == states
+        running = first if (await world.get(first)).state is State.RUNNING else second
+        await advance(world.broker.ledger, running.id, lambda r: transitions.cancel(r, world.time.now()))
+        await world.settle()
+        waiting = second if running is first else first
+        assert (await world.get(waiting)).state is State.RUNNING
+
+
+async def test_job_of_a_lost_group_runs_elsewhere_with_a_new_attempt(world: World) -> None:
+    """After the lease time without a sign of life; the reason is kept until it starts again."""
+    async with world.dispatching():
+        await world.add_group("g0")
+        job = await world.add_job()
+        world.time.advance(15)
+        await world.add_group("g1")
+        record = await world.get(job)
+        assert (State.RUNNING, 2, "g1") == (record.state, record.run.attempt, record.run.group)
+        assert await world.has_work(job, "g1")
+
+
+async def test_missing_event_is_published_again(world: World) -> None:
+    """A crash between the record and its event: the next dispatcher sees that it is missing."""
+    job = await world.add_job()
+    await advance(world.broker.ledger, job.id, lambda r: transitions.start(r, "g0", world.time.now()))
+    async with world.dispatching():
+        await world.add_group(state=GroupState.BUSY)
+        assert not await world.has_work(job)
+        world.time.advance(REPAIR_AFTER_S)
+        await world.add_group(state=GroupState.BUSY)
+        assert await world.has_work(job)
+        assert 1 == (await world.get(job)).run.attempt
+
+
+async def test_late_job_fails_with_its_code(world: World) -> None:
+    """A start deadline that passed in the queue ends the job without any GPU time."""
+    async with world.dispatching():
+        job = await world.add_job(start_deadline=world.time.now() + timedelta(seconds=5))
+        world.time.advance(5)
+        await world.add_group(state=GroupState.BUSY)
+        record = await world.get(job)
+        assert record.run.failure is not None
+        assert (State.FAILED, FailureCode.START_DEADLINE_PASSED) == (record.state, record.run.failure.code)
+
+
+async def test_second_dispatcher_stands_by_and_takes_over(world: World) -> None:
+    """Only the holder of the lease acts; when it ends, the other knows everything from the ledger."""
+    async with world.dispatching("two-b") as standby:
+        async with world.dispatching("one-a"):
+            await world.add_group()
+            job = await world.add_job()
+            assert 1 == (await world.get(job)).run.attempt
+        assert not standby.done()
+    async with world.dispatching("three"):
+        await world.add_group("g9")
+        other = await world.add_job()
+        assert "g9" == (await world.get(other)).run.group
+
+
+async def test_outage_of_the_bus_costs_nothing(world: World) -> None:
+    """While nothing can be reached nothing is lost; afterwards the queue moves again."""
+    async with world.dispatching() as task:
+        await world.add_group()
+        world.broker.set_connected(connected=False)
+        with pytest.raises(VitascopeError):
+            await world.add_job()
+        world.broker.set_connected(connected=True)
+        job = await world.add_job()
+        assert not task.done()
+        assert (await world.get(job)).state is State.RUNNING
