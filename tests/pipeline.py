@@ -91,12 +91,25 @@ class Up:
 
     def object_classes(self, job: str) -> set[str]:
         """The classes of objects (first part of the key) that the store holds of a job."""
-        secrets = json.loads((self.data / "run" / "credentials.json").read_text())
-        client = Minio(
-            self.s3_endpoint.removeprefix("http://"), secrets["s3_access_key"], secrets["s3_secret_key"], secure=False
-        )
+        client = self._store()
         keys = [str(item.object_name) for item in client.list_objects("vitascope", recursive=True)]
         return {key.split("/", 1)[0] for key in keys if f"/{job}/" in key}
+
+    def stored_record(self, job: str) -> dict[str, Any]:
+        """The copy of an ended job's record in the object store, as soon as it is there."""
+        deadline = time.monotonic() + JOB_DEADLINE_S
+        while time.monotonic() < deadline:
+            with self._store().get_object("vitascope", f"records/default/{job}/record.json") as answer:
+                record: dict[str, Any] = json.loads(answer.read())
+            if record["run"]["state"] in ENDED:
+                return record
+            time.sleep(POLL_S)
+        raise AssertionError(f"no copy of the ended record of {job}")
+
+    def _store(self) -> Minio:
+        secrets = json.loads((self.data / "run" / "credentials.json").read_text())
+        endpoint = self.s3_endpoint.removeprefix("http://")
+        return Minio(endpoint, secrets["s3_access_key"], secrets["s3_secret_key"], secure=False)
 
     def call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         """An answer of the API; an error status raises."""

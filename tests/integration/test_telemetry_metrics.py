@@ -15,5 +15,6 @@ async def test_metrics_are_served_on_the_given_address_until_the_end() -> None:
         assert "vitascope_build_info" in answer.text
         listening = [c.laddr for c in psutil.Process().connections(kind="tcp") if c.status == "LISTEN"]
         assert [("127.0.0.1", port)] == [tuple(address) for address in listening if address.port == port]
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(f"http://127.0.0.1:{port}/metrics")
+    async with httpx.AsyncClient() as client:
+        with pytest.raises(httpx.ConnectError):
+            await client.get(f"http://127.0.0.1:{port}/metrics")

@@ -7,7 +7,7 @@ gets `StaleAttempt`, whatever it wants to do.
 
 from datetime import datetime
 
-from vitascope.contracts.failures import Failure
+from vitascope.contracts.failures import FAILURES, Failure
 from vitascope.contracts.flow import STAGES, SUCCESSORS, Stage, State
 from vitascope.contracts.jobs import (
     Admission,
@@ -131,7 +131,7 @@ def fail(record: JobRecord, attempt: int, failure: Failure, now: datetime) -> Jo
     """Any live state to failed."""
     if attempt != record.run.attempt:
         raise StaleAttempt(f"attempt {attempt} of {record.id}, which is at attempt {record.run.attempt}")
-    changed = _move(record, State.FAILED, failure=failure, reason=failure.message, group=None)
+    changed = _move(record, State.FAILED, failure=failure, reason=FAILURES[failure.code].sentence, group=None)
     return _stamp(changed, finished=now)
 
 

@@ -155,7 +155,10 @@ class Bus(Protocol):
         ...
 
     def watch_progress(self, subject: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The newest message under a subject, if there is one, and then each that follows (JSON bytes)."""
+        """The newest message under a subject, if there is one, and then each that follows (JSON bytes).
+
+        A subject that ends in `>` stands for all that begin so; each has a newest message of its own.
+        """
         ...
 
     async def send_control(self, group: str, control: Control) -> None:

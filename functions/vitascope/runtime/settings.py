@@ -121,6 +121,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="VITASCOPE_", env_nested_delimiter="__", frozen=True, extra="ignore")
 
     catalog: Path | None = Field(None, description="JSON file that lists the models; the demo model if absent")
+    cache: Path = Field(Path.home() / ".cache" / "vitascope", description="models that are fetched from elsewhere")
     nats: NatsSettings = NatsSettings()
     s3: S3Settings = S3Settings()
     ingress: IngressSettings = IngressSettings()

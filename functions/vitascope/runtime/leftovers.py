@@ -1,0 +1,80 @@
+"""What a run that ended early leaves in the store, and taking it away."""
+
+from collections.abc import Collection, Iterable
+
+import structlog
+
+from vitascope.contracts.events import WorkItem
+from vitascope.contracts.failures import VitascopeError
+from vitascope.contracts.flow import State
+from vitascope.contracts.jobs import JobRecord
+from vitascope.contracts.objects import ObjectClass, attempt_prefix, job_prefix
+from vitascope.runtime.ports import Ledger, ObjectStore
+
+MADE_BY_STAGES = (ObjectClass.CHECKPOINTS, ObjectClass.LATENTS, ObjectClass.FRAMES, ObjectClass.OUTPUTS)
+
+log = structlog.get_logger(__name__)
+
+
+async def remove_leftovers(
+    ledger: Ledger,
+    store: ObjectStore,
+    work: WorkItem,
+    kinds: Collection[ObjectClass],
+) -> None:
+    """After a stale run: remove what nobody will ask for again. Best effort, and harmless when repeated.
+
+    Args:
+        ledger: the ledger.
+        store: the store.
+        work: the work that turned out to be stale.
+        kinds: the classes of objects that its stage makes.
+    """
+    try:
+        current = await ledger.get(work.job)
+        if current is not None:
+            prefixes = plan_removal(current.record, work.attempt, kinds)
+            await remove_objects(store, prefixes, keep=list_referenced(current.record))
+    except VitascopeError as error:
+        log.warning("leftovers stay for now", job=work.job, attempt=work.attempt, error=str(error))
+
+
+def plan_removal(record: JobRecord, attempt: int, kinds: Iterable[ObjectClass]) -> list[str]:
+    """Prefixes of objects that are of no use any more, as seen by a stale run of `attempt`.
+
+    A cancelled job loses everything that stages made. A run of an older attempt takes only its own objects along. A
+    run of the present attempt that is stale was overtaken by a copy of itself: all objects are the copy's, too.
+    """
+    if record.state is State.CANCELLED:
+        return [job_prefix(kind, record) for kind in MADE_BY_STAGES]
+    if attempt < record.run.attempt:
+        return [attempt_prefix(kind, record, attempt) for kind in kinds]
+    return []
+
+
+def list_referenced(record: JobRecord) -> frozenset[str]:
+    """Keys that the record still points to; a cancelled one needs none of them."""
+    if record.state is State.CANCELLED:
+        return frozenset()
+    checkpoint = record.run.checkpoint.object if record.run.checkpoint else None
+    references = (checkpoint, record.run.latents, record.result.output, record.result.thumbnail)
+    return frozenset(reference.key for reference in references if reference is not None)
+
+
+async def remove_objects(store: ObjectStore, prefixes: Iterable[str], keep: Collection[str] = ()) -> None:
+    """Remove all objects under the prefixes, but for those to keep.
+
+    Raises:
+        VitascopeError: the store cannot be reached.
+    """
+    keys = [key for prefix in prefixes for key in await store.list(prefix) if key not in keep]
+    if keys:
+        await store.remove(keys)
+
+
+async def try_remove_objects(store: ObjectStore, prefixes: Iterable[str], *, job: str) -> None:
+    """As `remove_objects`, for objects whose staying does no harm: the store's lifecycle rules get them later."""
+    try:
+        await remove_objects(store, prefixes)
+    except VitascopeError as error:
+        log.warning("objects stay until they expire", job=job, error=str(error))

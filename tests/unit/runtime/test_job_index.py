@@ -1,0 +1,149 @@
+"""The read model of all jobs: pages, counts, queue places and listeners."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from records import NOW, queued_record, record_in
+from vitascope.adapters.memory import MemoryBroker
+from vitascope.contracts import transitions
+from vitascope.contracts.flow import State
+from vitascope.contracts.jobs import JobRecord
+from vitascope.runtime.job_index import JobIndex, QueuePlace
+from vitascope.runtime.ports import Stamped
+
+ALL = tuple(State)
+MAX_CHANGES = 10
+
+
+def _fill(index: JobIndex, *records: JobRecord) -> list[str]:
+    for revision, record in enumerate(records, 1):
+        index.apply(Stamped(record, revision))
+    return [record.id for record in records]
+
+
+def _queue(count: int) -> list[JobRecord]:
+    return [queued_record(NOW + timedelta(seconds=i)) for i in range(count)]
+
+
+def test_pages_are_newest_first_and_say_whether_more_follow() -> None:
+    """Three jobs in pages of two, both ways."""
+    index = JobIndex()
+    ids = _fill(index, *_queue(3))
+    first = index.find_page("default", ALL, limit=2)
+    assert ((ids[2], ids[1]), True) == (first.ids, first.has_more)
+    rest = index.find_page("default", ALL, limit=2, after=ids[1])
+    assert ((ids[0],), False) == (rest.ids, rest.has_more)
+    up = index.find_page("default", ALL, limit=2, is_descending=False, after=ids[0])
+    assert ((ids[1], ids[2]), False) == (up.ids, up.has_more)
+
+
+def test_pages_of_some_states_and_of_one_tenant() -> None:
+    """Nobody else's jobs, and only what was asked for."""
+    index = JobIndex()
+    mine = record_in(State.SUCCEEDED)
+    _fill(index, mine, record_in(State.FAILED), record_in(State.SUCCEEDED, tenant="other"))
+    assert (mine.id,) == index.find_page("default", (State.SUCCEEDED,), limit=5).ids
+    assert () == index.find_page("default", (State.RUNNING,), limit=5).ids
+    assert (1, 2) == (index.count(State.SUCCEEDED, "default"), index.count(State.SUCCEEDED))
+
+
+@given(st.data())
+def test_a_walk_shows_every_job_once_whatever_comes_meanwhile(data: st.DataObject) -> None:
+    """Jobs that are there from the start are shown exactly once, while others are made and end."""
+    index = JobIndex()
+    records = _queue(data.draw(st.integers(0, 12)))
+    present = set(_fill(index, *records))
+    limit, is_descending = data.draw(st.integers(1, 4)), data.draw(st.booleans())
+    shown: list[str] = []
+    after, revision = None, 1000
+    while True:
+        page = index.find_page("default", ALL, limit=limit, after=after, is_descending=is_descending)
+        shown += page.ids
+        if not page.has_more:
+            break
+        after = page.ids[-1]
+        revision += 1
+        if revision > 1000 + MAX_CHANGES:
+            continue
+        if records and data.draw(st.booleans()):
+            ended = records.pop(data.draw(st.integers(0, len(records) - 1)))
+            index.apply(Stamped(transitions.cancel(ended, NOW), revision))
+        else:
+            index.apply(Stamped(queued_record(NOW + timedelta(seconds=data.draw(st.integers(0, 20)))), revision))
+    assert len(shown) == len(set(shown))
+    assert present <= set(shown)
+    assert sorted(shown, reverse=is_descending) == shown
+
+
+def test_a_queue_place_counts_the_work_ahead() -> None:
+    """First come first served, with the running job's share that is left; 1 is next."""
+    index = JobIndex()
+    running = record_in(State.RUNNING)
+    records = [running, *_queue(3)]
+    ids = _fill(index, *records)
+    assert QueuePlace(1, 1.0) == index.find_place(ids[1])
+    assert QueuePlace(3, 3.0) == index.find_place(ids[3])
+    assert index.find_place(ids[0]) is None
+    half = running.model_copy(update={"run": running.run.model_copy(update={"step": 10})})
+    index.apply(Stamped(half, 90))
+    assert QueuePlace(1, 0.5) == index.find_place(ids[1])
+    index.apply(Stamped(transitions.cancel(records[1], NOW), 91))
+    assert QueuePlace(1, 0.5) == index.find_place(ids[2])
+
+
+def test_old_news_changes_nothing() -> None:
+    """A replay after a gap brings what is known, and nobody is told."""
+    index = JobIndex()
+    record = queued_record()
+    index.apply(Stamped(transitions.start(record, "g0", NOW), 5))
+    with index.listen(record.id, asyncio.Event()) as changes:
+        index.apply(Stamped(record, 4))
+        assert [] == list(changes.take())
+    assert (0, 1) == (index.count(State.QUEUED), index.count(State.RUNNING))
+
+
+def test_the_oldest_ended_jobs_are_forgotten_first() -> None:
+    """The index is bounded, and what still lives stays in it."""
+    index = JobIndex(max_jobs=3)
+    old, older = record_in(State.SUCCEEDED, NOW + timedelta(seconds=1)), record_in(State.FAILED, NOW)
+    live = queued_record(NOW - timedelta(days=1))
+    _fill(index, live, old, older, queued_record())
+    kept = index.find_page("default", ALL, limit=9).ids
+    assert 3 == len(kept)
+    assert {live.id, old.id} <= set(kept)
+
+
+def test_a_forgotten_job_is_nowhere() -> None:
+    """As if it had never been; twice is the same."""
+    index = JobIndex()
+    (job,) = _fill(index, queued_record())
+    index.forget(job)
+    index.forget(job)
+    assert () == index.find_page("default", ALL, limit=9).ids
+    assert index.find_place(job) is None
+
+
+async def test_the_ledger_is_followed_through_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there, what comes, and what came while the ledger was away."""
+    monkeypatch.setattr("vitascope.runtime.job_index.RETRY_S", 0.0)
+    broker, index = MemoryBroker(), JobIndex()
+    assert not await index.wait_synced(0)
+    first = await broker.ledger.create(queued_record())
+    broker.set_connected(connected=False)
+    following = asyncio.create_task(index.run(broker.ledger))
+    await asyncio.sleep(0)
+    assert 0 == index.count(State.QUEUED)
+    broker.set_connected(connected=True)
+    assert await index.wait_synced(5)
+    with index.listen(first.record.id, news := asyncio.Event()) as changes:
+        await broker.ledger.replace(first, transitions.cancel(first.record, NOW))
+        await asyncio.wait_for(news.wait(), 5)
+        assert [State.CANCELLED] == [stamped.record.state for stamped in changes.take()]
+    assert 1 == index.count(State.CANCELLED)
+    following.cancel()
+    await asyncio.wait({following})
+    assert following.cancelled()
