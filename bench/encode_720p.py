@@ -5,8 +5,9 @@
 Every run is a fresh process, and the contenders take turns round by round, so that a busy machine is busy for all.
 Wall time is that of the encode alone: imports and, for diffusers, loading the frames are left out, starting the ffmpeg
 binary is not. CPU time is that of the process and its children. Peak memory is the process's high-water mark plus its
-children's; both are alive together, and diffusers' includes the torch that it loads. Frames come from a raw file, four at a time where the contender can take them so,
-while diffusers needs them all at once. Shown are the best round's times, the highest peak, and the ratio to ours.
+largest child's; both are alive together, and diffusers' includes the torch that it loads. Frames come from a raw file,
+four at a time where the contender can take them so, while diffusers needs them all at once. Shown are the best round's
+times, the highest peak, and the ratio to ours.
 
 `export_to_video` offers no crf; with quality None it leaves ffmpeg's default, crf 23 at preset medium, and is held
 against our row at crf 23. Its own default, quality 5, is constant qp: less work for another distribution of bits, shown

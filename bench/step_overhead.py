@@ -53,6 +53,7 @@ class Contest:
         self.library.set_progress_bar_config(disable=True)
 
     def theirs(self) -> torch.Tensor:
+        """A whole call of WanPipeline."""
         latents: torch.Tensor = self.library(
             **self.text,
             **self._shape(),
