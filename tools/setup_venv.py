@@ -41,7 +41,8 @@ def make_environment(folder: Path) -> Path:
         try:
             venv.create(folder, with_pip=True, clear=folder.exists())
         except (subprocess.CalledProcessError, ImportError) as error:
-            sys.exit(f"Python's own venv could not be made ({error}).\nOn Debian or Ubuntu: apt-get install python3-venv")
+            hint = "On Debian or Ubuntu: apt-get install python3-venv"
+            sys.exit(f"Python's own venv could not be made ({error}).\n{hint}")
     return python
 
 

@@ -281,7 +281,7 @@ def choose_models(catalog: Catalog, pool: str, names: tuple[str, ...]) -> tuple[
 
 async def fetch_models(settings: Settings, entries: tuple[ModelEntry, ...]) -> dict[str, Path]:
     """The folder of each model by name; fetched into the cache if it lies elsewhere."""
-    from vitascope.engine.source import fetch_model  # noqa: PLC0415 (needs the engine's libraries)
+    from vitascope.model_source import fetch_model  # noqa: PLC0415 (needs the engine's libraries)
 
     def open_bucket(bucket: str) -> S3ObjectStore:
         return S3ObjectStore(make_s3_client(settings.s3, bucket))

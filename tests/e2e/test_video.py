@@ -77,20 +77,20 @@ def test_file_is_what_the_record_says(up: Up, finished: dict[str, Any], tmp_path
 def test_record_is_complete(finished: dict[str, Any]) -> None:
     """Everything that is needed to make the same video again, and how long each stage took."""
     assert (-5, PROMPT, 6) == (finished["seed"], finished["prompt"], finished["num_inference_steps"])
-    assert {"denoise", "decode", "encode"} == set(finished["stage_seconds"])
+    assert {"denoise", "decode", "encode"} == set(finished["result"]["stage_seconds"])
     assert {"torch", "diffusers", "transformers"} <= set(finished["result"]["engine"]["versions"])
 
 
 def test_signed_url_needs_no_key(finished: dict[str, Any]) -> None:
     """Anybody who has the URL gets the file, straight from the object store."""
-    response = httpx.get(finished["video_url"])
+    response = httpx.get(finished["result"]["video_url"])
     assert 200 == response.status_code
     assert finished["result"]["sha256"] == hashlib.sha256(response.content).hexdigest()
 
 
 def test_thumbnail_is_a_picture(finished: dict[str, Any]) -> None:
     """A JPEG beside the video."""
-    assert httpx.get(finished["thumbnail_url"]).content.startswith(b"\xff\xd8\xff")
+    assert httpx.get(finished["result"]["thumbnail_url"]).content.startswith(b"\xff\xd8\xff")
 
 
 def test_same_seed_gives_the_same_file(up: Up, finished: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """The pipeline's own processes as children of a run: which, in which order, told what, and when each is ready."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from vitascope.local import probes
@@ -12,7 +12,7 @@ from vitascope.local.servers import Servers
 STAGE_READY_S = 600.0
 """A stage is ready when its model is loaded; the largest take minutes from a slow disk."""
 INGRESS = "HTTP API"
-PORT_NAMES = (INGRESS, "denoise", "decode", "encode")
+PORT_NAMES = (INGRESS, "scheduler metrics", "denoise", "decode", "encode")
 HTTP_OK = 200
 
 
@@ -31,12 +31,25 @@ class Pipeline:
     groups: int = 1
 
     def plan_children(self) -> list[list[ChildSpec]]:
-        """Groups of children in the order of their start; the door comes last, so it opens on a working pipeline."""
-        scheduler = ChildSpec(name="scheduler", argv=_python("vitascope_operator", "schedule"), env=self._env())
+        """Groups of children in the order of their start.
+
+        The scheduler makes the streams and buckets, so it comes first; the door comes last, so it opens on a working
+        pipeline.
+        """
         publish = ChildSpec(name="publish", argv=_python("vitascope", "publish"), env=self._env())
         stages = [self._plan_group(index) for index in range(self.groups)]
         stages += [self._plan_stage("decode"), self._plan_stage("encode")]
-        return [[scheduler, publish, *stages], [self._plan_ingress()]]
+        return [[self._plan_scheduler()], [publish, *stages], [self._plan_ingress()]]
+
+    def _plan_scheduler(self) -> ChildSpec:
+        port = self.ports["scheduler metrics"]
+        env = {"VITASCOPE_METRICS__HOST": LOOPBACK, "VITASCOPE_METRICS__PORT": str(port)}
+        return ChildSpec(
+            name="scheduler",
+            argv=_python("vitascope_operator", "schedule"),
+            env=self._env() | env,
+            is_ready=_answers(port, "/metrics"),
+        )
 
     def _plan_group(self, index: int) -> ChildSpec:
         name = "denoise" if index == 0 else f"denoise{index}"
@@ -45,16 +58,12 @@ class Pipeline:
     def _plan_stage(self, stage: str, name: str = "", more: Mapping[str, str] | None = None) -> ChildSpec:
         port = self.ports[name or stage]
 
-        async def is_ready() -> bool:
-            status, _ = await probes.get(port, "/v2/health/ready")
-            return status == HTTP_OK
-
         env = {f"VITASCOPE_{stage.upper()}__HOST": LOOPBACK, f"VITASCOPE_{stage.upper()}__PORT": str(port)}
         return ChildSpec(
             name=name or stage,
             argv=_python("vitascope", stage),
             env=self._env() | env | dict(more or {}),
-            is_ready=is_ready,
+            is_ready=_answers(port, "/v2/health/ready"),
             ready_deadline_s=STAGE_READY_S,
             grace_s=40.0,
         )
@@ -62,11 +71,8 @@ class Pipeline:
     def _plan_ingress(self) -> ChildSpec:
         port = self.ports[INGRESS]
 
-        async def is_ready() -> bool:
-            status, _ = await probes.get(port, "/readyz")
-            return status == HTTP_OK
-
         env = {"VITASCOPE_INGRESS__HOST": LOOPBACK, "VITASCOPE_INGRESS__PORT": str(port)}
+        is_ready = _answers(port, "/readyz")
         return ChildSpec(name="ingress", argv=_python("vitascope", "ingress"), env=self._env() | env, is_ready=is_ready)
 
     def _env(self) -> dict[str, str]:
@@ -84,6 +90,16 @@ class Pipeline:
 def name_ports(groups: int) -> tuple[str, ...]:
     """The names of all ports of a run with that many denoise groups."""
     return (*PORT_NAMES, *(f"denoise{index}" for index in range(1, groups)))
+
+
+def _answers(port: int, target: str) -> Callable[[], Awaitable[bool]]:
+    """Whether a GET on the loopback address is answered with 200."""
+
+    async def is_ready() -> bool:
+        status, _ = await probes.get(port, target)
+        return status == HTTP_OK
+
+    return is_ready
 
 
 def _python(package: str, role: str) -> tuple[str, ...]:

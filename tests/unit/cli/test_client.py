@@ -17,7 +17,6 @@ Answer = Callable[[httpx.Request], httpx.Response]
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], Client]:
     """A client whose requests are answered by a function instead of the network."""
-
     real = httpx.Client
 
     def start(answer: Answer) -> Client:

@@ -1,0 +1,1 @@
+"""How the demo model in ``functions/vitascope/demo_model`` was trained and is measured; see README.md."""
