@@ -107,7 +107,11 @@ class Control(Stored):
 
 
 def make_job_event(record: JobRecord, revision: int, now: datetime) -> CloudEvent:
-    """The public event of a record's present state; its id is the ledger's revision, so that copies are known."""
+    """The public event of a record's present state.
+
+    Its id is the job, the attempt and the state, which come together once in a job's life: announced again by another
+    process or after a restart, it is known as the same event. `sequence` is the ledger's revision.
+    """
     record_view: dict[str, JsonValue] = {
         "job": record.id,
         "state": record.state.value,
@@ -116,7 +120,7 @@ def make_job_event(record: JobRecord, revision: int, now: datetime) -> CloudEven
         "failure": record.run.failure.model_dump(mode="json") if record.run.failure else None,
     }
     return CloudEvent(
-        id=f"{record.id}:{revision}",
+        id=f"{record.id}:{record.run.attempt}:{record.state}",
         source=f"/vitascope/tenants/{record.request.tenant}/jobs",
         type=f"{TYPE_PREFIX}.job.{record.state}.v1",
         subject=record.id,

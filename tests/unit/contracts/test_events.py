@@ -59,7 +59,11 @@ def test_work_item_names_job_stage_and_attempt() -> None:
 
 
 def test_job_event_says_the_state_once() -> None:
-    """The id is the job and the ledger's revision: the same change announced twice is known as one."""
+    """The id is job, attempt and state: the same change announced twice is known as one."""
     record = record_in(State.SUCCEEDED)
     event = make_job_event(record, 42, NOW)
-    assert (f"{record.id}:42", "dev.vitascope.job.succeeded.v1", record.id) == (event.id, event.type, event.subject)
+    assert (f"{record.id}:1:succeeded", "dev.vitascope.job.succeeded.v1", record.id) == (
+        event.id,
+        event.type,
+        event.subject,
+    )

@@ -1,0 +1,86 @@
+"""What the handlers share: the ports they were given, and the read models that follow them."""
+
+import random
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Protocol
+
+from fastapi import Depends, FastAPI, Request
+
+from vitascope.catalog import Catalog
+from vitascope.contracts.jobs import ObjectRef
+from vitascope.ingress.followers import Followers
+from vitascope.ingress.groups import GroupIndex
+from vitascope.ingress.metrics import IngressMetrics
+from vitascope.ingress.progress import ProgressIndex
+from vitascope.ingress.streams import OpenStreams
+from vitascope.runtime.job_index import JobIndex
+from vitascope.runtime.ports import Bus, Clock, Ledger, ObjectStore, Registry, SystemClock
+from vitascope.runtime.settings import IngressSettings
+
+TENANT = "default"
+"""Every request is this tenant's until API keys name theirs."""
+
+
+class Signer(Protocol):
+    """Makes URLs that open without a key."""
+
+    async def sign(self, ref: ObjectRef) -> tuple[str, datetime]:
+        """The URL and the moment it expires."""
+        ...
+
+
+@dataclass(frozen=True)
+class IngressDeps:
+    """What wiring gives to `create_app`."""
+
+    settings: IngressSettings
+    catalog: Catalog
+    ledger: Ledger
+    bus: Bus
+    registry: Registry
+    store: ObjectStore
+    signer: Signer
+    clock: Clock = field(default_factory=SystemClock)
+    rng: random.Random = field(default_factory=random.SystemRandom)
+
+
+@dataclass(frozen=True)
+class Door:
+    """One application's ports and read models."""
+
+    deps: IngressDeps
+    jobs: JobIndex
+    groups: GroupIndex
+    progress: ProgressIndex
+    metrics: IngressMetrics
+    streams: OpenStreams = field(default_factory=OpenStreams)
+    followers: Followers = field(default_factory=Followers)
+
+    @property
+    def now(self) -> datetime:
+        """The time of day."""
+        return self.deps.clock.now()
+
+
+def make_door(deps: IngressDeps) -> Door:
+    """A door whose read models are still empty."""
+    jobs, groups = JobIndex(), GroupIndex(deps.clock)
+    return Door(deps=deps, jobs=jobs, groups=groups, progress=ProgressIndex(), metrics=IngressMetrics(jobs, groups))
+
+
+def get_door(app: FastAPI) -> Door:
+    """The door of an application that `create_app` made."""
+    door = app.state.door
+    assert isinstance(door, Door), "create_app puts the door there"
+    return door
+
+
+def _find_door(request: Request) -> Door:
+    app = request.app
+    assert isinstance(app, FastAPI), "requests come from the application"
+    return get_door(app)
+
+
+GivenDoor = Annotated[Door, Depends(_find_door)]
+"""The parameter by which a handler gets the door."""

@@ -1,0 +1,18 @@
+"""Find a caller's job: the ledger's own answer, and 404 for whatever is not theirs."""
+
+from vitascope.contracts.ids import is_job_id
+from vitascope.ingress.door import TENANT, Door
+from vitascope.ingress.errors import raise_not_found
+from vitascope.runtime.ports import Stamped
+
+
+async def load_job(door: Door, job: str) -> Stamped:
+    """The newest record of the caller's job.
+
+    Raises:
+        VitascopeError: `not_found`, whether there is no such job or it is somebody else's.
+    """
+    stamped = await door.deps.ledger.get(job) if is_job_id(job) else None
+    if stamped is None or stamped.record.request.tenant != TENANT:
+        raise_not_found("There is no such job.")
+    return stamped

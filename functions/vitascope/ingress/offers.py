@@ -1,0 +1,83 @@
+"""`GET /v1/models` and `GET /v1/queue`: what is on offer, what waits, and who is there."""
+
+from fastapi import APIRouter
+
+from vitascope.admission.price import compute_gpu_s, compute_price_units
+from vitascope.admission.rate import format_fps
+from vitascope.contracts.flow import State
+from vitascope.contracts.models import ModelEntry
+from vitascope.contracts.shapes import Bucket
+from vitascope.ingress.door import TENANT, GivenDoor
+from vitascope.ingress.openapi import describe_errors
+from vitascope.ingress.views import BucketView, GroupView, ModelListView, ModelView, QueueView
+
+router = APIRouter()
+
+
+@router.get("/v1/models", operation_id="listModels", summary="Models", responses=describe_errors())
+async def list_models(door: GivenDoor) -> ModelListView:
+    """Every model with its defaults, limits and shapes; the first is the default."""
+    catalog = door.deps.catalog
+    return ModelListView(data=[_present_model(entry, is_default=entry is catalog.default) for entry in catalog.entries])
+
+
+@router.get("/v1/queue", operation_id="getQueue", summary="The queue", responses=describe_errors())
+async def get_queue(door: GivenDoor) -> QueueView:
+    """Jobs by state, and the processes that are alive."""
+    return QueueView(
+        jobs={state: door.jobs.count(state, TENANT) for state in State},
+        groups=[
+            GroupView(
+                pool=row.pool,
+                group=row.group,
+                size=row.size,
+                models=list(row.models),
+                state=row.state,
+                step_s=row.step_s,
+            )
+            for row in door.groups.list_alive()
+        ],
+    )
+
+
+def _present_model(entry: ModelEntry, *, is_default: bool) -> ModelView:
+    limits, defaults = entry.limits, entry.defaults
+    return ModelView(
+        id=entry.name,
+        title=entry.title,
+        is_default=is_default,
+        tasks=[task.value for task in entry.tasks],
+        has_sound=entry.has_sound,
+        has_second_guidance=entry.has_second_guidance,
+        defaults={
+            "width": defaults.width,
+            "height": defaults.height,
+            "num_frames": defaults.num_frames,
+            "fps": format_fps(defaults.fps),
+            "num_inference_steps": defaults.num_inference_steps,
+            "guidance_scale": defaults.guidance_scale,
+        },
+        limits={
+            "min_steps": limits.min_steps,
+            "max_steps": limits.max_steps,
+            "max_guidance": limits.max_guidance,
+            "min_fps": format_fps(limits.min_fps),
+            "max_fps": format_fps(limits.max_fps),
+        },
+        buckets=[_present_bucket(entry, bucket) for bucket in entry.buckets],
+    )
+
+
+def _present_bucket(entry: ModelEntry, bucket: Bucket) -> BucketView:
+    gpu_s = compute_gpu_s(entry, bucket, entry.defaults.num_inference_steps)
+    return BucketView(
+        name=bucket.name,
+        size=bucket.size,
+        width=bucket.width,
+        height=bucket.height,
+        num_frames=bucket.num_frames,
+        group_size=bucket.group_size,
+        tokens=entry.geometry.compute_tokens(bucket.width, bucket.height, bucket.num_frames),
+        estimated_gpu_seconds=gpu_s,
+        price_units=compute_price_units(gpu_s),
+    )

@@ -1,0 +1,73 @@
+"""`POST /v1/video-jobs`: accept a job."""
+
+import re
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Header, Request, Response
+
+from vitascope.admission import parse_body
+from vitascope.contracts.failures import FailureCode, VitascopeError
+from vitascope.ingress.acceptance import Acceptor
+from vitascope.ingress.body import read_json_bytes
+from vitascope.ingress.door import TENANT, Door, GivenDoor
+from vitascope.ingress.openapi import SUBMIT_EXTRA, describe_errors
+from vitascope.ingress.present import present_job
+from vitascope.ingress.views import JobView
+
+_KEY = re.compile(r"[\x20-\x7e]{1,255}")
+
+router = APIRouter()
+log = structlog.get_logger(__name__)
+
+
+@router.post(
+    "/v1/video-jobs",
+    status_code=202,
+    operation_id="createVideoJob",
+    summary="Make a video",
+    openapi_extra=SUBMIT_EXTRA,
+    responses=describe_errors(400, 404, 409, 413, 415, 429),
+)
+async def create_job(
+    request: Request,
+    response: Response,
+    door: GivenDoor,
+    idempotency_key: Annotated[
+        str | None,
+        Header(description="1 to 255 printable ASCII characters; the same key and body give the same job"),
+    ] = None,
+) -> JobView:
+    """Accept a job. Once the answer is out, no crash of any part loses it."""
+    if idempotency_key is not None and _KEY.fullmatch(idempotency_key) is None:
+        detail = "Idempotency-Key has 1 to 255 printable ASCII characters."
+        raise VitascopeError(FailureCode.INVALID_REQUEST, detail, param="Idempotency-Key")
+    body = parse_body(await read_json_bytes(request, door.deps.settings.max_body_bytes))
+    accepted = await _make_acceptor(door).accept(TENANT, body, idempotency_key)
+    record = accepted.stamped.record
+    log.info(
+        "job accepted",
+        job=record.id,
+        stage="ingress",
+        attempt=record.run.attempt,
+        model=record.request.model,
+        bucket=record.admission.bucket,
+        is_replay=accepted.is_replay,
+    )
+    response.headers["location"] = f"/v1/video-jobs/{record.id}"
+    if accepted.is_replay:
+        response.headers["idempotency-replayed"] = "true"
+    return await present_job(door, record)
+
+
+def _make_acceptor(door: Door) -> Acceptor:
+    deps = door.deps
+    return Acceptor(
+        deps.catalog,
+        deps.ledger,
+        deps.store,
+        door.jobs,
+        clock=deps.clock,
+        rng=deps.rng,
+        max_queued=deps.settings.max_queued,
+    )

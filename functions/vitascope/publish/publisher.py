@@ -1,0 +1,24 @@
+"""The publish process: everything that follows the ledger, side by side."""
+
+import asyncio
+
+from vitascope.publish.announce import Announcer
+from vitascope.publish.copies import Copier
+from vitascope.publish.follow import Follower
+from vitascope.runtime.ports import Bus, Clock, Ledger, ObjectStore
+
+
+class Publisher:
+    """Announces changes and keeps copies. Two at once do no harm: the second repeats what the first did."""
+
+    def __init__(self, ledger: Ledger, bus: Bus, store: ObjectStore, clock: Clock) -> None:
+        self._followers = (
+            Follower("announce", Announcer(bus, clock), ledger=ledger, store=store, clock=clock),
+            Follower("copies", Copier(store), ledger=ledger, store=store, clock=clock),
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled. Each follows the ledger by itself, so that an outage of one's server stops one."""
+        async with asyncio.TaskGroup() as group:
+            for follower in self._followers:
+                group.create_task(follower.run(), name=f"publish {follower.name}")
