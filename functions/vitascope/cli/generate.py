@@ -1,5 +1,6 @@
 """`vitascope generate`: submit, follow, fetch."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -38,13 +39,16 @@ class Wish:
 
 
 def read_fps(text: str) -> str | float | int:
-    """A rate as the API takes it: whole, decimal, or a fraction as text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    """A rate as the API takes it: whole, decimal, or, as a fraction or whatever else it is, as text."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        rate = float(text)
+    except ValueError:
+        return text
+    return rate if math.isfinite(rate) else text  # JSON knows no other
 
 
 def generate_video(wish: Wish, output: Path, *, as_json: bool) -> None:

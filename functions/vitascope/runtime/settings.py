@@ -87,7 +87,7 @@ class EncodeSettings(Group):
     host: str = "127.0.0.1"
     port: int = Field(0, ge=0, le=65535)
     threads: int | None = Field(None, ge=1, description="x264 threads; its own choice if absent")
-    crf: int = Field(18, ge=0, le=51)
+    crf: int = Field(18, ge=1, le=51)
     preset: str = "medium"
     concurrency: int = Field(2, ge=1, le=64, description="clips that one process encodes at a time")
     scratch: Path | None = Field(None, description="folder for files in the making; the system's if absent")

@@ -88,8 +88,9 @@ class Dispatcher:
         await known.wait()
         while True:
             news.clear()
-            snapshot = view.snapshot(self.clock.now())
-            for action in plan(snapshot):
+            if not self.bus.is_connected():
+                await self._sit_out(view)
+            for action in plan(view.snapshot(self.clock.now())):
                 await self._act(view, action)
             due = view.next_due(self.clock.now())
             wait_s = None if due is None else max((due - self.clock.now()).total_seconds(), 0.01)
@@ -97,6 +98,13 @@ class Dispatcher:
                 await asyncio.wait_for(news.wait(), wait_s)
             except TimeoutError:
                 continue
+
+    async def _sit_out(self, view: FleetView) -> None:
+        """Decide nothing while cut off: silence then says nothing about the groups."""
+        log.warning("dispatch pauses: the bus cannot be reached")
+        while not self.bus.is_connected():  # noqa: ASYNC110 (the client reconnects by itself and tells nobody)
+            await asyncio.sleep(RETRY_S)
+        view.forgive(self.clock.now())
 
     async def _act(self, view: FleetView, action: Action) -> None:
         """Do one action. What others were faster at is no longer due; what could not be done is decided again."""

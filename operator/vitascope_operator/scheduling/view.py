@@ -72,6 +72,12 @@ class FleetView:
         self._rows.pop(name, None)
         self._orphan(name, "its GPU group left")
 
+    def forgive(self, now: datetime) -> None:
+        """We were cut off and heard nobody: every group is given the lease time anew before it counts as silent."""
+        self.since = now
+        self._rows = {name: (row, now) for name, (row, _) in self._rows.items()}
+        self._orphaned.clear()
+
     # ---- questions --------------------------------------------------------------------------------------------------
     def get(self, job: str) -> Stamped | None:
         """The newest record of a live job."""

@@ -71,7 +71,7 @@ def test_exit_status_of_an_end(code: Exit, status: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "text"), [(8, "8"), (23.976, "23.976"), ("24000/1001", "24000/1001"), ("fast", "fast")]
+    ("expected", "text"), [(8, "8"), (23.976, "23.976"), ("24000/1001", "24000/1001"), ("fast", "fast"), ("nan", "nan")]
 )
 def test_rates_are_sent_as_they_are_meant(expected: object, text: str) -> None:
     """A fraction stays a fraction; what is no rate is left for the service to refuse."""

@@ -175,3 +175,13 @@ def test_ended_jobs_leave_nothing_behind(view: FleetView) -> None:
     view.note_job(Stamped(record_in(State.CANCELLED).model_copy(update={"id": record.id}), 2), NOW)
     assert None is view.get(record.id)
     assert None is view.next_due(NOW)
+
+
+def test_outage_of_our_own_makes_nobody_silent(view: FleetView) -> None:
+    """Cut off from the bus, the dispatcher hears no group; each is given the lease time anew afterwards."""
+    record = record_in(State.RUNNING)
+    view.note_job(Stamped(record, 1), NOW)
+    view.note_group(row(GroupState.BUSY), NOW)
+    view.forgive(later(LEASE_S * 2))
+    assert [] == lost(view, later(LEASE_S * 3 - 1))
+    assert [record.id] == [job for job, _ in lost(view, later(LEASE_S * 3))]

@@ -1,0 +1,78 @@
+"""The durable consumers of the work stream: one for each stage and pool, and for denoise each group."""
+
+from typing import Any
+
+import structlog
+
+from vitascope.adapters.jetstream.api import NANOSECONDS, call
+from vitascope.adapters.jetstream.connection import Connection
+from vitascope.adapters.jetstream.errors import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, ApiError
+from vitascope.adapters.limits import ACK_WAIT_S
+from vitascope.contracts.flow import Stage
+from vitascope.contracts.subjects import STREAM_WORK, work_consumer, work_filter
+
+GROUP_IDLE_S = 86_400
+"""A group's consumer that nobody pulled from for a day goes; its messages stay. A pool's consumer stays for ever, since
+autoscalers read a missing one as an endless queue."""
+MAX_ACK_PENDING = 1000
+"""Far above the processes of a pool: reaching it would stall the pool without a word."""
+MAX_WAITING = 512
+"""Pull requests that wait at once, about one for each process of the pool."""
+
+log = structlog.get_logger(__name__)
+
+
+def plan_consumer(stage: Stage, pool: str, group: str | None) -> dict[str, Any]:
+    """The configuration of a consumer, as JetStream's API takes it.
+
+    `max_deliver` is unlimited, since the record counts failures, and there is no `backoff`: the server adds it to the
+    delay of a negative acknowledgement in a way that doubles the wait.
+    """
+    name = work_consumer(stage, pool, group)
+    config: dict[str, Any] = {
+        "name": name,
+        "durable_name": name,
+        "filter_subject": work_filter(stage, pool, group),
+        "deliver_policy": "all",
+        "ack_policy": "explicit",
+        "ack_wait": int(ACK_WAIT_S * NANOSECONDS),
+        "max_deliver": -1,
+        "max_ack_pending": MAX_ACK_PENDING,
+        "max_waiting": MAX_WAITING,
+        "replay_policy": "instant",
+    }
+    return config if group is None else {**config, "inactive_threshold": GROUP_IDLE_S * NANOSECONDS}
+
+
+async def ensure_consumer(connection: Connection, stage: Stage, pool: str, group: str | None) -> None:
+    """Make the consumer if there is none, and correct it if an older release made it.
+
+    It is read first and then made or changed with its whole configuration: creating is also changing in JetStream's
+    API, and a field that is left out falls back to its default.
+
+    Raises:
+        VitascopeError: `bus_unavailable`.
+    """
+    wanted = plan_consumer(stage, pool, group)
+    name = wanted["name"]
+    try:
+        present: dict[str, Any] = (await call(connection, f"CONSUMER.INFO.{STREAM_WORK}.{name}"))["config"]
+    except ApiError as error:
+        if error.err_code != CONSUMER_NOT_FOUND:
+            raise
+        try:
+            await _write(connection, wanted, "create")
+        except ApiError as refused:
+            if refused.err_code != CONSUMER_EXISTS:  # else somebody was faster, and made the same
+                raise
+        else:
+            log.info("bus.consumer_created", consumer=name)
+        return
+    if {**present, **wanted} != present:
+        await _write(connection, {**present, **wanted}, "update")
+        log.info("bus.consumer_updated", consumer=name)
+
+
+async def _write(connection: Connection, config: dict[str, Any], action: str) -> None:
+    subject = f"CONSUMER.CREATE.{STREAM_WORK}.{config['name']}.{config['filter_subject']}"
+    await call(connection, subject, {"stream_name": STREAM_WORK, "config": config, "action": action})

@@ -1,0 +1,128 @@
+"""The ledger in a key-value bucket: one key a job, compare-and-set by the revision of its key."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import structlog
+from nats.aio.msg import Msg
+from pydantic import ValidationError
+
+from vitascope.adapters.jetstream.api import EXPECTED_REVISION, KV_OPERATION, MESSAGE_ID, get_last, store
+from vitascope.adapters.jetstream.connection import Connection
+from vitascope.adapters.jetstream.errors import WRONG_LAST_SEQUENCE, ApiError
+from vitascope.adapters.jetstream.watch import Watch
+from vitascope.contracts.failures import FailureCode, VitascopeError
+from vitascope.contracts.jobs import JobRecord
+from vitascope.contracts.subjects import BUCKET_IDEMPOTENCY, BUCKET_JOBS
+from vitascope.contracts.transitions import check_successor
+from vitascope.runtime.ports import Conflict, Stamped
+
+REMEMBER_TRIES = 3
+"""A key that is taken and then gone has expired in between: at most once in its life."""
+_JOBS, _JOB_PREFIX = f"KV_{BUCKET_JOBS}", f"$KV.{BUCKET_JOBS}."
+
+log = structlog.get_logger(__name__)
+
+
+class JetStreamLedger:
+    """See `runtime.ports.Ledger`. A read is one round trip to the stream's leader, a write is another."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def create(self, record: JobRecord) -> Stamped:
+        """Store a new record."""
+        return await self._store(record, 0)
+
+    async def get(self, job: str) -> Stamped | None:
+        """The newest record, or None."""
+        message = await get_last(self._connection, _JOBS, f"{_JOB_PREFIX}{job}")
+        if message is None or KV_OPERATION in message.headers:
+            return None
+        try:
+            return Stamped(JobRecord.from_bytes(message.payload), message.sequence)
+        except ValidationError as error:
+            raise VitascopeError(FailureCode.INTERNAL_ERROR, f"The record of {job} cannot be read.") from error
+
+    async def replace(self, current: Stamped, record: JobRecord) -> Stamped:
+        """Compare-and-set."""
+        check_successor(current.record, record)
+        return await self._store(record, current.revision)
+
+    @asynccontextmanager
+    async def _watch(self, job: str | None) -> AsyncIterator[AsyncIterator[Stamped | None]]:
+        async with Watch(self._connection, _JOBS, f"{_JOB_PREFIX}{job or '>'}") as watch:
+            yield _records(watch)
+
+    def watch(self, job: str | None = None) -> AbstractAsyncContextManager[AsyncIterator[Stamped | None]]:
+        """Follow the changes of all records or of one."""
+        return self._watch(job)
+
+    async def remember(self, tenant: str, key: str, value: bytes) -> bytes | None:
+        """Create-only memory of idempotency keys; a key may hold anything, so its digest names it."""
+        subject = f"$KV.{BUCKET_IDEMPOTENCY}.{tenant}.{hashlib.sha256(key.encode()).hexdigest()}"
+        for _ in range(REMEMBER_TRIES):
+            try:
+                await compare_and_set(self._connection, subject, value, revision=0)
+            except Conflict:
+                known = await get_last(self._connection, f"KV_{BUCKET_IDEMPOTENCY}", subject)
+                if known is not None:
+                    return known.payload
+            else:
+                return None
+        raise VitascopeError(FailureCode.BUS_UNAVAILABLE, "An idempotency key is neither free nor taken.")
+
+    async def _store(self, record: JobRecord, revision: int) -> Stamped:
+        subject = f"{_JOB_PREFIX}{record.id}"
+        return Stamped(record, await compare_and_set(self._connection, subject, record.to_bytes(), revision=revision))
+
+
+async def compare_and_set(
+    connection: Connection,
+    subject: str,
+    value: bytes,
+    *,
+    revision: int,
+    headers: dict[str, str] | None = None,
+) -> int:
+    """Store a value if its subject's newest message is still `revision`; 0 means that there is none.
+
+    Each call has an id of its own. If the connection was lost meanwhile the write may have been sent twice, and the
+    second have failed because the first had succeeded: then the newest message bears that id.
+
+    Raises:
+        Conflict: another message is the newest.
+        VitascopeError: `bus_unavailable`.
+    """
+    own_id, epoch = connection.new_inbox(), connection.epoch
+    guards = {EXPECTED_REVISION: str(revision), MESSAGE_ID: own_id}
+    try:
+        return await store(connection, subject, value, {**guards, **(headers or {})})
+    except ApiError as error:
+        if error.err_code not in WRONG_LAST_SEQUENCE:
+            raise
+        if connection.epoch != epoch:
+            newest = await get_last(connection, f"KV_{subject.split('.')[1]}", subject)
+            if newest is not None and newest.headers.get(MESSAGE_ID) == own_id:
+                return newest.sequence
+        raise Conflict(f"{subject} is no longer at revision {revision}") from error
+
+
+async def _records(watch: Watch) -> AsyncIterator[Stamped | None]:
+    async for message in watch:
+        if message is None:
+            yield None
+        elif (stamped := _read(message)) is not None:
+            yield stamped
+
+
+def _read(message: Msg) -> Stamped | None:
+    if KV_OPERATION in (message.headers or {}):
+        return None
+    sequence = message.metadata.sequence.stream
+    try:
+        return Stamped(JobRecord.from_bytes(message.data), sequence)
+    except ValidationError:
+        log.exception("ledger.unreadable_record", subject=message.subject, revision=sequence)
+        return None

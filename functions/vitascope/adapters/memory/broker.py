@@ -1,0 +1,33 @@
+"""One broker in memory: what a NATS server is to the real adapters."""
+
+from vitascope.adapters.limits import ACK_WAIT_S
+from vitascope.adapters.memory.bus import MemoryBus
+from vitascope.adapters.memory.ledger import MemoryLedger
+from vitascope.adapters.memory.registry import MemoryRegistry
+from vitascope.adapters.memory.state import BrokerState
+from vitascope.adapters.memory.timing import MachineTime, Timing
+
+
+class MemoryBroker:
+    """A ledger, a bus and a registry that know of each other's outages.
+
+    Attributes:
+        ledger, bus, registry: the ports; any number of users may share them.
+    """
+
+    def __init__(self, *, ack_wait_s: float = ACK_WAIT_S, timing: Timing | None = None) -> None:
+        """Start empty and connected.
+
+        Args:
+            ack_wait_s: how long a delivery without a beat is left alone.
+            timing: `HeldTime` for tests that move the time themselves; the machine's if absent.
+        """
+        self._state = BrokerState(timing or MachineTime(), ack_wait_s)
+        self.ledger = MemoryLedger(self._state)
+        self.bus = MemoryBus(self._state)
+        self.registry = MemoryRegistry(self._state)
+
+    def set_connected(self, *, connected: bool) -> None:
+        """Begin or end an outage: while it lasts every call raises `bus_unavailable`; nothing is lost."""
+        self._state.connected = connected
+        self.bus.wake()

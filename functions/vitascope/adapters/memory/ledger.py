@@ -1,0 +1,60 @@
+"""The ledger in memory."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+
+from vitascope.adapters.memory.feed import Feed
+from vitascope.adapters.memory.state import BrokerState
+from vitascope.contracts.jobs import JobRecord
+from vitascope.contracts.transitions import check_successor
+from vitascope.runtime.ports import Conflict, Stamped
+
+
+class MemoryLedger:
+    """Records under compare-and-set; see `runtime.ports.Ledger`."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self._feed: Feed[Stamped] = Feed()
+        self._revision = 0
+        self._remembered: dict[tuple[str, str], bytes] = {}
+
+    async def create(self, record: JobRecord) -> Stamped:
+        """Store a new record."""
+        self._state.check()
+        if record.id in self._feed.values:
+            raise Conflict(f"there is a job {record.id} already")
+        return self._store(record)
+
+    async def get(self, job: str) -> Stamped | None:
+        """The newest record, or None."""
+        self._state.check()
+        return self._feed.values.get(job)
+
+    async def replace(self, current: Stamped, record: JobRecord) -> Stamped:
+        """Compare-and-set."""
+        check_successor(current.record, record)
+        self._state.check()
+        held = self._feed.values.get(record.id)
+        if held is None or held.revision != current.revision:
+            raise Conflict(f"the record of {record.id} is no longer at revision {current.revision}")
+        return self._store(record)
+
+    def watch(self, job: str | None = None) -> AbstractAsyncContextManager[AsyncIterator[Stamped | None]]:
+        """Follow the changes of all records or of one."""
+        self._state.check()
+        return self._feed.watch(lambda key, _: job is None or key == job)
+
+    async def remember(self, tenant: str, key: str, value: bytes) -> bytes | None:
+        """Create-only memory of idempotency keys."""
+        self._state.check()
+        known = self._remembered.get((tenant, key))
+        if known is None:
+            self._remembered[tenant, key] = value
+        return known
+
+    def _store(self, record: JobRecord) -> Stamped:
+        self._revision += 1
+        stamped = Stamped(JobRecord.from_bytes(record.to_bytes()), self._revision)
+        self._feed.put(record.id, stamped)
+        return stamped

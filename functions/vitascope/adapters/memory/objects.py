@@ -1,0 +1,91 @@
+"""The object store in memory."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from vitascope.adapters.limits import PIECE_BYTES, SIGN_MAX_S
+from vitascope.contracts.failures import FailureCode, VitascopeError
+from vitascope.contracts.jobs import ObjectRef
+
+
+class MemoryObjectStore:
+    """Objects as bytes; see `runtime.ports.ObjectStore`.
+
+    Attributes:
+        objects: what is stored, by key; a test may damage it.
+        is_away: while true every call raises `store_unavailable`.
+        is_full: while true every put raises `store_full`.
+    """
+
+    def __init__(self, public_endpoint: str = "http://objects.invalid") -> None:
+        self._public_endpoint = public_endpoint
+        self.objects: dict[str, bytes] = {}
+        self.content_types: dict[str, str] = {}
+        self.is_away = False
+        self.is_full = False
+
+    async def put(self, key: str, content: bytes | bytearray | memoryview, content_type: str) -> ObjectRef:
+        """Store bytes."""
+        self._check()
+        if self.is_full:
+            raise VitascopeError(FailureCode.STORE_FULL, "The store in memory is told to be full.")
+        stored = bytes(content)
+        self.objects[key], self.content_types[key] = stored, content_type
+        return ObjectRef(key=key, bytes=len(stored), sha256=hashlib.sha256(stored).hexdigest())
+
+    async def put_file(self, key: str, path: Path, content_type: str) -> ObjectRef:
+        """Store a file."""
+        return await self.put(key, await asyncio.to_thread(path.read_bytes), content_type)
+
+    async def get(self, ref: ObjectRef | str) -> bytes:
+        """The whole object, verified if a reference says what it should be."""
+        self._check()
+        key = ref if isinstance(ref, str) else ref.key
+        content = self.objects.get(key)
+        if content is None:
+            raise VitascopeError(FailureCode.OBJECT_MISSING, f"There is no object {key}.")
+        if isinstance(ref, ObjectRef) and hashlib.sha256(content).hexdigest() != ref.sha256:
+            raise VitascopeError(FailureCode.OBJECT_CORRUPT, f"Object {key} is not what was stored.")
+        return content
+
+    async def get_file(self, ref: ObjectRef, path: Path) -> None:
+        """The whole object as a file."""
+        content = await self.get(ref)
+        await asyncio.to_thread(path.write_bytes, content)
+
+    async def stream(self, key: str, *, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        """A range of the object in pieces."""
+        content = await self.get(key)
+        end = len(content) if length is None else min(offset + length, len(content))
+        for start in range(offset, end, PIECE_BYTES):
+            yield content[start : min(start + PIECE_BYTES, end)]
+
+    async def size(self, key: str) -> int | None:
+        """Length in bytes, or None."""
+        self._check()
+        return len(self.objects[key]) if key in self.objects else None
+
+    async def list(self, prefix: str) -> Sequence[str]:
+        """All keys under a prefix, sorted."""
+        self._check()
+        return sorted(key for key in self.objects if key.startswith(prefix))
+
+    async def remove(self, keys: Sequence[str]) -> None:
+        """Remove objects."""
+        self._check()
+        for key in keys:
+            self.objects.pop(key, None)
+            self.content_types.pop(key, None)
+
+    async def sign(self, key: str, expires_s: int) -> str:
+        """A URL of the form that a real store gives; nothing answers it."""
+        assert 1 <= expires_s <= SIGN_MAX_S, "the life of a signed URL is checked in the settings"
+        return f"{self._public_endpoint}/{quote(key)}?expires={int(time.time()) + expires_s}"
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise VitascopeError(FailureCode.STORE_UNAVAILABLE, "The store in memory is told to be away.")

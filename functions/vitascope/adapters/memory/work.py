@@ -1,0 +1,100 @@
+"""Consuming work from the queue in memory."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from vitascope.adapters.envelope import unpack
+from vitascope.adapters.limits import RETRY_MAX_S
+from vitascope.adapters.memory.queue import Waiting, WorkQueue
+from vitascope.contracts.events import CloudEvent
+
+
+class MemoryDelivery:
+    """One delivered event; see `runtime.ports.Delivery`."""
+
+    def __init__(self, queue: WorkQueue, message: Waiting, consumption: "MemoryConsumption") -> None:
+        self._queue, self._message, self._consumption = queue, message, consumption
+        self._event, self._deliveries = unpack(*message.packed), message.deliveries
+        self._is_ended = False
+
+    @property
+    def event(self) -> CloudEvent:
+        """What was published."""
+        return self._event
+
+    @property
+    def deliveries(self) -> int:
+        """How often it had been delivered, this time included."""
+        return self._deliveries
+
+    async def ack(self) -> None:
+        """Done."""
+        if self._begin_end():
+            self._queue.end(self._message.sequence)
+            self._finish()
+
+    async def retry(self, delay_s: float) -> None:
+        """Deliver it again after a while."""
+        if self._begin_end():
+            self._queue.postpone(self._message.sequence, min(max(delay_s, 0.0), RETRY_MAX_S))
+            self._finish()
+
+    async def drop(self, reason: str) -> None:  # noqa: ARG002 (nobody reads reasons in memory)
+        """Never deliver it again."""
+        await self.ack()
+
+    async def beat(self) -> None:
+        """Still at work."""
+        if not self._is_ended and self._queue.state.connected:
+            self._queue.postpone(self._message.sequence, self._queue.state.ack_wait_s)
+
+    def _begin_end(self) -> bool:
+        if not self._is_ended:
+            self._queue.state.check()
+        return not self._is_ended
+
+    def _finish(self) -> None:
+        self._is_ended = True
+        self._consumption.finish(self)
+
+
+class MemoryConsumption:
+    """The deliveries that match a pattern, at most `limit` unfinished at once."""
+
+    def __init__(self, queue: WorkQueue, pattern: str, limit: int) -> None:
+        self._queue, self._pattern, self._limit = queue, pattern, limit
+        self._held: set[MemoryDelivery] = set()
+        self._news = asyncio.Event()
+        self._is_left = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_left = True
+        self._news.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> MemoryDelivery:
+        while not self._is_left:
+            if len(self._held) >= self._limit:
+                self._news.clear()
+                await self._news.wait()
+            elif message := await self._queue.take(self._pattern, self._news):
+                delivery = MemoryDelivery(self._queue, message, self)
+                self._held.add(delivery)
+                return delivery
+        raise StopAsyncIteration
+
+    def finish(self, delivery: MemoryDelivery) -> None:
+        """Make room for another delivery."""
+        self._held.discard(delivery)
+        self._news.set()

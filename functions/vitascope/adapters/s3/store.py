@@ -1,0 +1,127 @@
+"""Objects on an S3 server."""
+
+import contextlib
+import os
+import threading
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+from minio.deleteobjects import DeleteObject
+
+from vitascope.adapters.limits import SIGN_MAX_S
+from vitascope.adapters.s3.client import S3Client
+from vitascope.adapters.s3.parts import MemorySource, PartReader
+from vitascope.adapters.s3.reading import read_pieces
+from vitascope.adapters.s3.transfer import download, upload
+from vitascope.contracts.failures import FailureCode, VitascopeError
+from vitascope.contracts.jobs import ObjectRef
+
+PART_BYTES = 8 * 1024 * 1024
+"""Of a file: what it costs in memory is a few parts, whatever its size (S3 allows 10,000 parts: 80 GiB)."""
+SINGLE_MAX_BYTES = 64 * 1024 * 1024
+"""Content that is in memory already goes in one request up to here: parts would only cost round trips."""
+
+
+class S3ObjectStore:
+    """See `runtime.ports.ObjectStore`. A cancelled call leaves nothing half-done: at most it finishes."""
+
+    def __init__(self, client: S3Client) -> None:
+        self._client = client
+
+    async def put(self, key: str, content: bytes | bytearray | memoryview, content_type: str) -> ObjectRef:
+        """Store bytes; they must not change meanwhile."""
+
+        def call(stop: threading.Event) -> ObjectRef:
+            reader = PartReader(MemorySource(content), SINGLE_MAX_BYTES, stop)
+            return upload(self._client, key, reader, size=memoryview(content).nbytes, content_type=content_type)
+
+        return await self._client.run(key, call)
+
+    async def put_file(self, key: str, path: Path, content_type: str) -> ObjectRef:
+        """Store a file, in parts."""
+
+        def call(stop: threading.Event) -> ObjectRef:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                return upload(
+                    self._client, key, PartReader(file, PART_BYTES, stop), size=size, content_type=content_type
+                )
+
+        return await self._client.run(key, call)
+
+    async def get(self, ref: ObjectRef | str) -> bytes:
+        """The whole object, verified if a reference says what it should be."""
+        key, expected = (ref, None) if isinstance(ref, str) else (ref.key, ref)
+
+        def call(stop: threading.Event) -> bytes:
+            pieces: list[bytes] = []
+            download(self._client, key, pieces.append, stop, expected=expected)
+            return b"".join(pieces)
+
+        return await self._client.run(key, call)
+
+    async def get_file(self, ref: ObjectRef, path: Path) -> None:
+        """The whole object as a file: written beside it, verified, then renamed."""
+
+        def call(stop: threading.Event) -> None:
+            unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
+            try:
+                with unfinished.open("xb") as file:
+                    download(self._client, ref.key, file.write, stop, expected=ref)
+                unfinished.replace(path)
+            finally:
+                unfinished.unlink(missing_ok=True)
+
+        await self._client.run(ref.key, call)
+
+    async def stream(self, key: str, *, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        """A range of the object in pieces, each read when it is asked for."""
+        pieces = read_pieces(self._client, key, offset, length)
+        try:
+            while (piece := await self._client.run(key, lambda _: next(pieces, None))) is not None:
+                yield piece
+        finally:
+            with contextlib.suppress(ValueError):  # cancelled inside a read: that thread closes it when it returns
+                await self._client.run(key, lambda _: pieces.close())
+
+    async def size(self, key: str) -> int | None:
+        """Length in bytes, or None."""
+
+        def call(_: threading.Event) -> int:
+            return int(self._client.minio.stat_object(self._client.bucket, key).size)
+
+        try:
+            return await self._client.run(key, call)
+        except VitascopeError as error:
+            if error.code is FailureCode.OBJECT_MISSING:
+                return None
+            raise
+
+    async def list(self, prefix: str) -> Sequence[str]:
+        """All keys under a prefix, sorted."""
+
+        def call(_: threading.Event) -> list[str]:
+            found = self._client.minio.list_objects(self._client.bucket, prefix=prefix, recursive=True)
+            return sorted(str(entry.object_name) for entry in found)
+
+        return await self._client.run(prefix, call)
+
+    async def remove(self, keys: Sequence[str]) -> None:
+        """Remove objects, a thousand in a request."""
+
+        def call(_: threading.Event) -> None:
+            unwanted = [DeleteObject(key) for key in keys]
+            for error in self._client.minio.remove_objects(self._client.bucket, unwanted):
+                if error.code != "NoSuchKey":
+                    detail = f"{self._client.endpoint} answered {error.code} when {error.name} was to be removed."
+                    raise VitascopeError(FailureCode.STORE_UNAVAILABLE, detail)
+
+        await self._client.run(f"{len(keys)} objects", call)
+
+    async def sign(self, key: str, expires_s: int) -> str:
+        """A URL for the public endpoint; computed here, without asking anybody."""
+        assert 1 <= expires_s <= SIGN_MAX_S, "the life of a signed URL is checked in the settings"
+        signer, bucket = self._client.signer, self._client.bucket
+        return str(signer.presigned_get_object(bucket, key, expires=timedelta(seconds=expires_s)))

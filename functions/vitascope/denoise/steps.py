@@ -1,0 +1,72 @@
+"""What happens between two steps, in the sampler's thread: sign of life, pace, progress, checkpoint, stop."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vitascope.denoise.checkpoint import CheckpointSaver
+from vitascope.denoise.denoiser import Stopped
+from vitascope.denoise.group import GroupHeartbeat
+from vitascope.denoise.pace import StepPace
+from vitascope.runtime.progress import ProgressFeed
+from vitascope.runtime.stage import Pulse
+from vitascope.runtime.tenure import Halt, Tenure
+
+
+@dataclass(frozen=True)
+class LastState:
+    """Where a drained run stopped: the state that somebody else goes on from."""
+
+    step: int
+    blob: bytes
+
+
+class StepBoundary:
+    """The step callback of one run."""
+
+    def __init__(
+        self,
+        *,
+        tenure: Tenure,
+        pulse: Pulse,
+        feed: ProgressFeed,
+        group: GroupHeartbeat,
+        saver: CheckpointSaver,
+        checkpoint_every: int,
+        min_step_s: float,
+    ) -> None:
+        self._tenure, self._pulse, self._feed, self._group, self._saver = tenure, pulse, feed, group, saver
+        self._checkpoint_every, self._min_step_s = checkpoint_every, min_step_s
+        self._loop = asyncio.get_running_loop()
+        self._pace = StepPace()
+        self._began_s: float | None = None
+        self.last_state: LastState | None = None
+
+    def __call__(self, step: int, steps: int, snapshot: Callable[[], bytes]) -> None:
+        """Let the next step begin, or raise `Stopped`."""
+        self._pulse.touch()
+        self._loop.call_soon_threadsafe(self._note, step, steps, self._finish_step())
+        if step < steps:
+            if step % self._checkpoint_every == 0 and not self._tenure.is_halted():
+                self._saver.offer(step, snapshot)
+            if self._tenure.halt is Halt.DRAIN:
+                self.last_state = LastState(step, snapshot())
+                raise Stopped
+        if self._tenure.halt is Halt.STALE:
+            raise Stopped
+        self._began_s = time.monotonic()
+
+    def _finish_step(self) -> float | None:
+        """Seconds that the step took, `min_step_s` at least; None for the first, which has the preparation in it."""
+        if self._began_s is None:
+            self._tenure.pause(self._min_step_s)
+            return None
+        self._tenure.pause(self._min_step_s - (time.monotonic() - self._began_s))
+        return time.monotonic() - self._began_s
+
+    def _note(self, step: int, steps: int, seconds: float | None) -> None:
+        if seconds is not None:
+            self._pace.add(seconds)
+            self._group.note_step(self._tenure.record.admission.bucket, seconds)
+        self._feed.show(step, steps, self._pace.step_s)

@@ -1,0 +1,199 @@
+"""Pixel chunks to a published MP4: encoding follows decoding, one chunk ahead is fetched while one is encoded."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import ClassVar, TypeVar
+
+import structlog
+
+from vitascope.contracts.chunks import ChunkInvalid, unpack_audio
+from vitascope.contracts.events import WorkItem
+from vitascope.contracts.failures import FailureCode, VitascopeError
+from vitascope.contracts.flow import Stage, State
+from vitascope.contracts.jobs import JobRecord, Result
+from vitascope.contracts.objects import ObjectClass, audio_key, chunk_key, job_prefix, output_key, thumbnail_key
+from vitascope.contracts.transitions import StaleAttempt, succeed
+from vitascope.encode.clip import Clip, FinishedClip, Sound
+from vitascope.encode.follower import ChunkFollower
+from vitascope.runtime.advance import advance
+from vitascope.runtime.beside import run_to_end
+from vitascope.runtime.leftovers import remove_leftovers, try_remove_objects
+from vitascope.runtime.persist import persist
+from vitascope.runtime.ports import Bus, Clock, Ledger, ObjectStore
+from vitascope.runtime.progress import ProgressFeed
+from vitascope.runtime.settings import EncodeSettings
+from vitascope.runtime.stage import Pulse
+from vitascope.runtime.tenure import Tenure, Tenures, has_finished, load_record
+
+MADE = (ObjectClass.OUTPUTS,)
+SERVED = (ObjectClass.CHECKPOINTS, ObjectClass.LATENTS, ObjectClass.FRAMES)
+
+Answer = TypeVar("Answer")
+log = structlog.get_logger(__name__)
+
+
+@dataclass(kw_only=True)
+class EncodeHandler:
+    """Works on the encode events of a pool; may be given several clips at once.
+
+    Attributes:
+        ledger: the ledger.
+        bus: the bus.
+        store: the object store.
+        clock: the time.
+        settings: of this process.
+    """
+
+    ledger: Ledger
+    bus: Bus
+    store: ObjectStore
+    clock: Clock
+    settings: EncodeSettings
+    stage: ClassVar[Stage] = Stage.ENCODE
+    _tenures: Tenures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tenures = Tenures(self.ledger)
+
+    async def handle(self, work: WorkItem, pulse: Pulse) -> None:
+        """Encode and publish a clip; see `StageHandler`. The scratch folder is gone afterwards, however it ends."""
+        try:
+            record = await load_record(self.ledger, work)
+            if has_finished(record, work):
+                await self._remove_served(record)
+                return
+            async with self._tenures.hold(work, record) as tenure:
+                with TemporaryDirectory(prefix="vitascope-encode-", dir=self.settings.scratch) as folder:
+                    await EncodeRun(self, tenure, pulse).run(Path(folder))
+            await self._remove_served(record)
+        except StaleAttempt:
+            await remove_leftovers(self.ledger, self.store, work, MADE)
+            raise
+
+    async def drain(self) -> None:
+        """Stop at the next chunk; somebody else encodes the clip from its chunks."""
+        self._tenures.drain()
+
+    async def _remove_served(self, record: JobRecord) -> None:
+        prefixes = [job_prefix(kind, record) for kind in SERVED]
+        await try_remove_objects(self.store, prefixes, job=record.id)
+
+
+class EncodeRun:
+    """One clip on its way through the stage."""
+
+    def __init__(self, ports: EncodeHandler, tenure: Tenure, pulse: Pulse) -> None:
+        self._ports, self._tenure, self._pulse = ports, tenure, pulse
+        self._follower = ChunkFollower(bus=ports.bus, store=ports.store, tenure=tenure, pulse=pulse)
+        self._busy_s = 0.0
+
+    async def run(self, folder: Path) -> None:
+        """Follow the chunks to the end, then publish the file.
+
+        Raises:
+            StaleAttempt, HandBack: the work has to stop.
+            VitascopeError: what went wrong.
+        """
+        async with self._follower.following():
+            clip = await self._encode(folder / "video.mp4")
+        await self._tenure.wait_until(lambda record: record.state is not State.DECODING)
+        self._tenure.check_stale()
+        await self._publish(clip)
+
+    async def _encode(self, path: Path) -> FinishedClip:
+        ports, record = self._ports, self._tenure.record
+        await self._follower.wait_for(0)
+        clip = Clip(path, record.request, ports.settings, await self._load_sound())
+        try:
+            await self._in_thread(clip.open)
+            async with (
+                ProgressFeed(ports.bus, ports.clock, record, Stage.ENCODE) as feed,
+                aclosing(self._fetch_chunks()) as chunks,
+            ):
+                async for chunk in chunks:
+                    await self._in_thread(partial(clip.add, chunk))
+                    self._tenure.check_stale()
+                    self._show(feed, clip.frames)
+                    if clip.frames == record.request.num_frames:
+                        break  # complete, whether decode has said so yet or not
+            return await self._in_thread(clip.finish)
+        finally:
+            clip.abort()
+
+    async def _fetch_chunks(self) -> AsyncGenerator[bytes, None]:
+        """The chunks in order; while one is being encoded, the next is already on its way."""
+        index = 0
+        ahead = self._begin_fetch(index)
+        try:
+            while (chunk := await ahead) is not None:
+                index += 1
+                ahead = self._begin_fetch(index)
+                yield chunk
+        finally:
+            ahead.cancel()
+            await asyncio.wait({ahead})
+            if not ahead.cancelled():
+                ahead.exception()  # asked for: the failure that counts is the one that ended the loop
+
+    def _begin_fetch(self, index: int) -> asyncio.Task[bytes | None]:
+        return asyncio.create_task(self._fetch(index), name=f"chunk {index} of {self._tenure.work.job}")
+
+    async def _fetch(self, index: int) -> bytes | None:
+        if not await self._follower.wait_for(index):
+            return None
+        key = chunk_key(self._tenure.record, self._tenure.work.attempt, index)
+        return await persist(lambda: self._ports.store.get(key), self._pulse, job=self._tenure.work.job)
+
+    async def _load_sound(self) -> Sound | None:
+        """The sound, stored before the first chunk if there is any."""
+        key = audio_key(self._tenure.record, self._tenure.work.attempt)
+        if await self._ports.store.size(key) is None:
+            return None
+        try:
+            return Sound(*unpack_audio(await self._ports.store.get(key)))
+        except ChunkInvalid as error:
+            raise VitascopeError(FailureCode.OBJECT_CORRUPT, f"The sound: {error}.") from error
+
+    async def _publish(self, clip: FinishedClip) -> None:
+        ports, tenure, began_s = self._ports, self._tenure, time.monotonic()
+        work, store = tenure.work, ports.store
+        output = output_key(tenure.record, work.attempt)
+        thumbnail = thumbnail_key(tenure.record, work.attempt)
+        result = Result(
+            output=await persist(lambda: store.put_file(output, clip.path, "video/mp4"), self._pulse, job=work.job),
+            thumbnail=await persist(
+                lambda: store.put(thumbnail, clip.thumbnail, "image/jpeg"), self._pulse, job=work.job
+            ),
+            num_frames=clip.verified.frames,
+            fps=clip.verified.fps,
+            duration_s=float(clip.verified.duration_s),
+            has_audio=clip.verified.audio_duration_s is not None,
+        )
+        stage_s = self._busy_s + time.monotonic() - began_s
+
+        def change(record: JobRecord) -> JobRecord:
+            if has_finished(record, work):  # an earlier try whose answer was lost
+                return record
+            return succeed(record, work.attempt, result, stage_s=stage_s, now=ports.clock.now())
+
+        await persist(lambda: advance(ports.ledger, work.job, change), self._pulse, job=work.job)
+        log.info("clip published", job=work.job, stage=work.stage, attempt=work.attempt)
+
+    async def _in_thread(self, act: Callable[[], Answer]) -> Answer:
+        began_s = time.monotonic()
+        try:
+            return await run_to_end(None, act)
+        finally:
+            self._busy_s += time.monotonic() - began_s
+            self._pulse.touch()
+
+    def _show(self, feed: ProgressFeed, frames: int) -> None:
+        # While decode is at work, its progress is the job's: two stages in turn would read as a step back.
+        if self._tenure.record.state is not State.DECODING:
+            feed.show(frames, self._tenure.record.request.num_frames, self._busy_s / frames)

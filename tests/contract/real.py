@@ -1,0 +1,56 @@
+"""The real ports, as wiring would build them, for a given server."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from servers import RunningS3
+from vitascope.adapters.jetstream import Connection, JetStreamBus, JetStreamLedger, JetStreamRegistry
+from vitascope.adapters.s3 import S3Client
+from vitascope.runtime.ports import Bus, Ledger, Registry
+
+BUCKET = "contract-tests"
+
+
+class Ports(Protocol):
+    """A ledger, a bus and a registry."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    @property
+    def bus(self) -> Bus: ...
+
+    @property
+    def registry(self) -> Registry: ...
+
+
+@dataclass(frozen=True)
+class RealPorts:
+    """The ports of one process on a NATS server."""
+
+    connection: Connection
+    ledger: JetStreamLedger
+    bus: JetStreamBus
+    registry: JetStreamRegistry
+
+
+def real_ports(connection: Connection) -> RealPorts:
+    return RealPorts(connection, JetStreamLedger(connection), JetStreamBus(connection), JetStreamRegistry(connection))
+
+
+def s3_client(
+    server: RunningS3,
+    *,
+    endpoint: str | None = None,
+    public_endpoint: str | None = None,
+    bucket: str = BUCKET,
+) -> S3Client:
+    return S3Client(
+        endpoint or server.endpoint,
+        access_key=server.access_key,
+        secret_key=server.secret_key,
+        bucket=bucket,
+        region=server.region,
+        public_endpoint=public_endpoint,
+        connect_timeout_s=2,
+    )
