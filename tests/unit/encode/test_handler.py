@@ -1,10 +1,9 @@
-"""Encode on servers in memory, with the real codec: the file is right, follows decode, and the fence lets it out."""
+"""The encode handler at work: following, cancel, drain, publication."""
 
 import asyncio
 import hashlib
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,64 +12,18 @@ import numpy as np
 import pytest
 
 from unit.denoise.chain import CHUNKS, Chain, Tone, compute_grey, compute_latents, files_in, progress_of, settled, until
-from unit.encode.films import decode_rgb_bt709
-from vitascope.contracts.events import CloudEvent, FramesReady, Progress
-from vitascope.contracts.failures import FailureCode, VitascopeError
+from unit.encode.chained import greys_of, hook_store, succeeded
+from vitascope.contracts.events import FramesReady, Progress
+from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage, State
-from vitascope.contracts.jobs import JobRecord
-from vitascope.contracts.objects import audio_key, chunk_key, output_key
+from vitascope.contracts.objects import chunk_key, output_key
 from vitascope.contracts.subjects import progress_subject
 from vitascope.contracts.transitions import StaleAttempt
 from vitascope.encode import follower
 from vitascope.encode.clip import Clip, FinishedClip
-from vitascope.runtime import persist
 from vitascope.runtime.stage import HandBack, Pulse
 
-OUTPUTS = ["outputs/1/thumbnail.jpg", "outputs/1/video.mp4"]
 FRAMES = sum(CHUNKS)
-
-
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1, thread_name_prefix="engine") as executor:
-        yield executor
-
-
-@pytest.fixture
-async def chain(pool: ThreadPoolExecutor, tmp_path: Path) -> Chain:
-    return Chain(pool, tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persist, "DELAYS_S", (0.0, 0.0, 0.0))
-
-
-def hook_store(chain: Chain, verb: str, key: str, act: Callable[[], Awaitable[object]]) -> None:
-    """Has `act` run right before the store does something with a key."""
-    original = getattr(chain.store, verb)
-
-    async def hooked(first: object, *args: Any) -> object:
-        if first == key:
-            await act()
-            await settled()
-        return await original(first, *args)
-
-    setattr(chain.store, verb, hooked)
-
-
-def greys_of(video: bytes, path: Path) -> list[float]:
-    """Mean of each frame of a film."""
-    path.write_bytes(video)
-    return [float(np.mean(frame)) for frame in decode_rgb_bt709(path)]
-
-
-async def succeeded(chain: Chain, job: str, *, attempt: int = 1) -> JobRecord:
-    """The record of a job that has succeeded, with just its output left in the store."""
-    record = await chain.record(job)
-    assert record.state is State.SUCCEEDED
-    assert chain.keys() == [key.replace("/1/", f"/{attempt}/") for key in OUTPUTS]
-    return record
 
 
 async def test_chain_gives_the_frames_that_the_latents_mean(chain: Chain, tmp_path: Path) -> None:
@@ -324,85 +277,3 @@ async def test_request_options_go_before_settings(chain: Chain) -> None:
         assert output is not None
         sizes.append(output.bytes)
     assert sizes[1] < sizes[0]
-
-
-async def _damage_chunk(chain: Chain, record: JobRecord) -> None:
-    chain.store.objects[chunk_key(record, 1, 1)] = b"no chunk"
-
-
-async def _swap_chunks(chain: Chain, record: JobRecord) -> None:
-    chain.store.objects[chunk_key(record, 1, 1)] = chain.store.objects[chunk_key(record, 1, 2)]
-
-
-async def _lose_chunk(chain: Chain, record: JobRecord) -> None:
-    del chain.store.objects[chunk_key(record, 1, 2)]
-
-
-async def _damage_sound(chain: Chain, record: JobRecord) -> None:
-    chain.store.objects[audio_key(record, 1)] = b"no sound"
-
-
-@pytest.mark.parametrize(
-    ("spoil", "code"),
-    [
-        pytest.param(_damage_chunk, FailureCode.OBJECT_CORRUPT, id="damaged chunk"),
-        pytest.param(_swap_chunks, FailureCode.OBJECT_CORRUPT, id="wrong chunk"),
-        pytest.param(_lose_chunk, FailureCode.OBJECT_MISSING, id="lost chunk"),
-        pytest.param(_damage_sound, FailureCode.OBJECT_CORRUPT, id="damaged sound"),
-    ],
-)
-async def test_bad_chunk_has_its_code(
-    chain: Chain,
-    spoil: Callable[[Chain, JobRecord], Awaitable[None]],
-    code: FailureCode,
-    tmp_path: Path,
-) -> None:
-    """What cannot be encoded fails by its code, publishes nothing, and leaves no scratch file."""
-    job = await chain.run_to(Stage.ENCODE)
-    await spoil(chain, await chain.record(job))
-    with pytest.raises(VitascopeError) as caught:
-        await chain.run(chain.encode(), job)
-    assert code is caught.value.code
-    assert chain.keys("outputs") == []
-    assert files_in(tmp_path) == []
-
-
-async def test_impossible_options_are_refused(chain: Chain) -> None:
-    """Such a job would fail again: it is not tried again."""
-    job = await chain.run_to(Stage.ENCODE, video_codec_options={"crf": "high"})
-    with pytest.raises(VitascopeError, match="crf") as caught:
-        await chain.run(chain.encode(), job)
-    assert caught.value.code is FailureCode.INVALID_REQUEST
-
-
-async def test_outage_during_publication_costs_no_second_encode(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The finished file waits until the store is back."""
-    job = await chain.run_to(Stage.ENCODE)
-    put_file, outages = chain.store.put_file, [1, 1]
-
-    async def put_or_fail(*args: Any) -> object:
-        if outages:
-            outages.pop()
-            raise VitascopeError(FailureCode.STORE_UNAVAILABLE)
-        return await put_file(*args)
-
-    monkeypatch.setattr(chain.store, "put_file", put_or_fail)
-    await chain.run(chain.encode(), job)
-    await succeeded(chain, job)
-
-
-async def test_every_stage_hands_its_own_event_on(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The events of a job are equal whenever they are published, so that copies are known."""
-    seen: list[tuple[str, CloudEvent]] = []
-    publish = chain.bus.publish_work
-
-    async def note(subject: str, event: CloudEvent) -> None:
-        seen.append((subject, event))
-        await publish(subject, event)
-
-    monkeypatch.setattr(chain.bus, "publish_work", note)
-    job = await chain.run_to(Stage.DECODE)
-    decode_work = await chain.work_for(job, Stage.DECODE)
-    for _ in range(2):
-        await chain.decode().handle(decode_work, Pulse())
-    assert [f"{job}:decode:1", f"{job}:encode:1", f"{job}:encode:1"] == [event.id for _, event in seen]
