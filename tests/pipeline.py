@@ -168,5 +168,5 @@ def stop_up(process: subprocess.Popen[str], number: signal.Signals = signal.SIGT
         process.communicate(timeout=STOP_DEADLINE_S)
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
     return process.returncode

@@ -54,9 +54,9 @@ def test_jobs_commands_agree(up: Up, tmp_path: Path) -> None:
         pytest.param(3, ("generate", " "), "prompt", id="empty prompt"),
         pytest.param(3, ("generate", PROMPT, "--model", "nope"), "nope", id="unknown model"),
         pytest.param(3, ("generate", PROMPT, "--fps", "nan"), "fps", id="no rate"),
-        pytest.param(2, ("generate", PROMPT, "--steps", "many"), "many", id="not a number"),
+        pytest.param(2, ("generate", PROMPT, "--steps", "many"), "--steps", id="not a number"),
         pytest.param(2, ("generate", PROMPT, "-o", "/nowhere/at/all.mp4"), "/nowhere/at", id="no such folder"),
-        pytest.param(3, ("jobs", "show", "vj_00000000000000000000000000"), "vj_0", id="unknown job"),
+        pytest.param(3, ("jobs", "show", "vj_00000000000000000000000000"), "no such job", id="unknown job"),
         pytest.param(3, ("jobs", "show", "../../etc"), "", id="no job id at all"),
     ],
 )

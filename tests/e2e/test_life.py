@@ -57,7 +57,7 @@ def test_killed_run_leaves_no_process_and_loses_no_job(tmp_path: Path) -> None:
         assert len(children) >= 8
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
     psutil.wait_procs(children, timeout=20)
     assert all(is_gone(child) for child in children)
     with running_up(tmp_path) as second:
@@ -83,7 +83,7 @@ def test_everything_listens_on_loopback_only(up: Up) -> None:
     addresses = {
         (name, connection.laddr.ip)
         for name, child in up.children().items()
-        for connection in child.net_connections(kind="inet")
+        for connection in child.connections(kind="inet")
         if connection.status == psutil.CONN_LISTEN
     }
     assert {"127.0.0.1"} == {ip for _, ip in addresses}

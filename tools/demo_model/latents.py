@@ -1,97 +1,86 @@
-"""Stage ``cache``: clips are encoded once; the denoiser learns from the latents."""
+"""Latents of drawn clips: what the encoder computes, without running it.
+
+The encoder is not learned. A latent frame is the last of its four frames (the first is alone), averaged over squares
+of 4 x 4 pixels; two by two, those squares give one position: their mean and three differences, for each of red, green
+and blue. Twelve of the sixteen channels, local and linear: an outline leaves no trace beside itself, which a learned
+encoder does, and which a small denoiser then has to learn. ``vae_start`` sets the encoder's weights to compute just
+this.
+"""
 
 import json
 import math
 import random
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 import torch
+from torch.nn import functional
 
-from demo_model.checkpoint import load_checkpoint, save_checkpoint
 from demo_model.clips import Shape, draw_clips
-from demo_model.train_vae import load_vae
-from demo_model.vae_parallel import encode
 from judge import Scene
 
+CHANNELS: Final = 16
+COLOUR_CHANNELS: Final = 3
+USED_CHANNELS: Final = 12  # the other four are zero
+# Rows: mean, left minus right, top minus bottom, diagonal; columns: top left, top right, bottom left, bottom right.
+HAAR: Final = ((1, 1, 1, 1), (1, -1, 1, -1), (1, 1, -1, -1), (1, -1, -1, 1))
+DETAIL_DEVIATION: Final = 0.6  # of a normalised difference channel; the colour channels have 1
+STATS_CLIPS: Final = 512
 # Share of the training batches per shape of the clips.
 BUCKETS: Final[dict[Shape, float]] = {
-    (17, 64, 64): 0.74,
+    (17, 64, 64): 0.76,
     (9, 64, 64): 0.06,
     (25, 64, 64): 0.01,
     (33, 64, 64): 0.03,
-    (17, 96, 96): 0.07,
+    (17, 96, 96): 0.06,
     (17, 64, 96): 0.03,
     (17, 96, 64): 0.03,
     (17, 64, 128): 0.01,
-    (17, 80, 128): 0.01,
     (17, 128, 128): 0.01,
 }
-CHUNK: Final = 32  # clips in a file
-PIXELS_AT_ONCE: Final = 8 * 17 * 64 * 64
 MIN_BATCH: Final = 2
 
 
-def build_cache(work: Path, *, seed: int, clips: int) -> None:
-    """Encode that many clips, spread over the buckets; a chunk that is there already is kept."""
-    vae, folder = load_vae(work), work / "cache"
-    folder.mkdir(exist_ok=True)
-    todo = sorted(  # round robin in proportion, so that a cache in the making is already a fair sample
-        (number / share, shape, number)
-        for shape, share in BUCKETS.items()
-        for number in range(math.ceil(clips * share / CHUNK))
+def compute_latents(clips: torch.Tensor) -> torch.Tensor:
+    """Latents (batch, 16, frames, height / 8, width / 8) of the frames (batch, 3, frames, height, width) they show."""
+    batch, colours, frames, height, width = clips.shape
+    pooled = functional.avg_pool2d(clips.transpose(1, 2).flatten(0, 1), 4)
+    squares = (
+        pooled.view(batch, frames, colours, height // 8, 2, width // 8, 2).permute(4, 6, 0, 2, 1, 3, 5).flatten(0, 1)
     )
-    for _, shape, number in todo:
-        path = folder / f"{'x'.join(map(str, shape))}_{number:03d}.pt"
-        if path.exists():
-            continue
-        rng, latents, scenes = random.Random(f"{seed} {path.name}"), [], []
-        count = max(1, PIXELS_AT_ONCE // math.prod(shape))
-        while len(scenes) < CHUNK:
-            batch, drawn = draw_clips(rng, min(count, CHUNK - len(scenes)), shape)
-            with torch.no_grad():
-                latents.append(encode(vae, batch.contiguous(memory_format=torch.channels_last_3d))[0].half())
-            scenes += [asdict(scene) for scene in drawn]
-        save_checkpoint(path, {"z": torch.cat(latents), "scenes": scenes})
-        print(f"cache {path.name}", flush=True)
+    haar = torch.tensor(HAAR, dtype=clips.dtype) / 4
+    used = torch.einsum("ks,sbcfhw->bkcfhw", haar, squares).flatten(1, 2)
+    return functional.pad(used, (0, 0, 0, 0, 0, 0, 0, CHANNELS - USED_CHANNELS))
+
+
+def draw_latents(rng: random.Random, tokens: int, work: Path) -> tuple[torch.Tensor, list[Scene]]:
+    """About that many latent tokens of new clips from one bucket, normalised, and their scenes."""
+    shape = rng.choices(list(BUCKETS), list(BUCKETS.values()))[0]
+    frames, height, width = _latent_frames(shape)
+    count = max(MIN_BATCH, tokens // (frames * (height // 8) * (width // 8)))
+    clips, scenes = draw_clips(rng, count, (frames, height, width))
+    mean, deviation = load_latent_stats(work)
+    return (compute_latents(clips) - mean) / deviation, scenes
 
 
 def load_latent_stats(work: Path) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and deviation per channel, (1, 16, 1, 1, 1), over the first chunk of every bucket; fixed once measured."""
+    """Mean and deviation to normalise by, per channel, as (1, 16, 1, 1, 1); measured once and then kept."""
     path = work / "stats.json"
     if not path.exists():
-        firsts = sorted((work / "cache").glob("*_000.pt"))
-        values = torch.cat([load_checkpoint(f)["z"].float().transpose(0, 1).flatten(1) for f in firsts], 1)
-        path.write_text(json.dumps({"mean": values.mean(1).tolist(), "std": values.std(1).tolist()}))
+        clips, _ = draw_clips(random.Random(0), STATS_CLIPS, _latent_frames((17, 64, 64)))
+        values = compute_latents(clips).transpose(0, 1).flatten(1)
+        mean, deviation = values.mean(1), values.std(1)
+        mean[COLOUR_CHANNELS:] = 0
+        deviation[COLOUR_CHANNELS:USED_CHANNELS] /= DETAIL_DEVIATION
+        deviation[USED_CHANNELS:] = 1
+        path.write_text(json.dumps({"mean": mean.tolist(), "std": deviation.tolist()}))
     stats = json.loads(path.read_text())
     mean, deviation = (torch.tensor(stats[name]).view(1, -1, 1, 1, 1) for name in ("mean", "std"))
     return mean, deviation
 
 
-class LatentCache:
-    """The cached latents by bucket, normalised to mean 0 and deviation 1 per channel."""
-
-    def __init__(self, work: Path) -> None:
-        mean, deviation = load_latent_stats(work)
-        self._latents: dict[Shape, torch.Tensor] = {}
-        self._scenes: dict[Shape, list[Scene]] = {}
-        for shape in BUCKETS:
-            files = sorted((work / "cache").glob(f"{'x'.join(map(str, shape))}_*.pt"))
-            chunks = [load_checkpoint(file) for file in files]
-            if chunks:
-                latents = torch.cat([chunk["z"] for chunk in chunks]).float()
-                self._latents[shape] = ((latents - mean) / deviation).half()
-                self._scenes[shape] = [Scene(**scene) for chunk in chunks for scene in chunk["scenes"]]
-
-    def __len__(self) -> int:
-        return sum(map(len, self._scenes.values()))
-
-    def draw(self, rng: random.Random, tokens: int) -> tuple[torch.Tensor, list[Scene]]:
-        """About that many latent tokens from one bucket: (batch, 16, frames, height, width) and their scenes."""
-        shapes = list(self._latents)
-        shape = rng.choices(shapes, [BUCKETS[s] for s in shapes])[0]
-        latents, scenes = self._latents[shape], self._scenes[shape]
-        count = max(MIN_BATCH, tokens // math.prod(latents.shape[2:]))
-        chosen = [rng.randrange(len(scenes)) for _ in range(count)]
-        return latents[chosen].float(), [scenes[i] for i in chosen]
+def _latent_frames(shape: Shape) -> Shape:
+    """The frames that a clip's latents show: every fourth, so a clip drawn with just these is the same."""
+    frames, height, width = shape
+    assert (frames - 1) % 4 == 0, shape
+    return math.ceil(frames / 4), height, width

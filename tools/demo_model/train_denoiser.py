@@ -1,4 +1,4 @@
-"""Stage ``denoiser``: flow matching on the cached latents, guided by free and plain captions."""
+"""Stage ``denoiser``: flow matching on the latents of new clips, guided by free and plain captions."""
 
 import copy
 import math
@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from demo_model.captions import caption_freely
 from demo_model.checkpoint import load_checkpoint, save_checkpoint
-from demo_model.latents import LatentCache
+from demo_model.latents import draw_latents
 from demo_model.muon import Muon
 from demo_model.schedule import Budget, compute_plateau
 from demo_model.text_encoder import encode_text, load_text
@@ -43,7 +43,7 @@ PLAIN_SHARE: Final = 0.3
 TRAINING_SHIFT: Final = 2.0
 COLOUR_WEIGHT: Final = 1.5  # of the three channels that carry the mean colour
 OBJECT_WEIGHT: Final = 4.0  # of a token at the object; the backdrop is easy
-OBJECT_CONTRAST: Final = 0.15  # mean squared distance of a token's latents to its row's median
+OBJECT_CONTRAST: Final = 0.02  # mean squared distance of a token's latents to its row's median
 EMA_DECAY: Final = 0.998
 PADDED_LENGTHS: Final = [512, 512, 512, 226, 128]  # values of max_sequence_length to be ready for
 LOG_EVERY: Final = 100
@@ -128,13 +128,12 @@ def train_denoiser(work: Path, *, seed: int, budget: Budget) -> None:
     """Train on from the checkpoint in ``work``, or from new weights, and leave a checkpoint."""
     torch.manual_seed(seed)
     tokenizer, encoder = load_text(work)
-    cache, learner, log = LatentCache(work), Learner(work / "dit.pt"), []
-    print(f"{len(cache)} cached clips", flush=True)
+    learner, log = Learner(work / "dit.pt"), []
     first = learner.step
     while learner.step < budget.steps:
         rng = random.Random(seed * 10**6 + learner.step)
         torch.manual_seed(seed * 10**6 + learner.step)
-        latents, scenes = cache.draw(rng, TOKENS_PER_STEP)
+        latents, scenes = draw_latents(rng, TOKENS_PER_STEP, work)
         with torch.no_grad():
             text, _ = encode_text(tokenizer, encoder, [_draw_caption(scene, rng) for scene in scenes])
         learner.pads.pads = rng.choice(PADDED_LENGTHS) - text.shape[1]

@@ -11,20 +11,12 @@ import torch
 from diffusers import AutoencoderKLWan
 from diffusers.models.autoencoders import autoencoder_kl_wan
 
-Gaussian = tuple[torch.Tensor, torch.Tensor]
-
 _STOCK_FORWARD: Final = autoencoder_kl_wan.WanResample.forward
 
 
 def patch_resampling() -> None:
     """Let every WanResample of this program work without a cache; with one, it stays what it was."""
     autoencoder_kl_wan.WanResample.forward = _forward
-
-
-def encode(vae: AutoencoderKLWan, clips: torch.Tensor) -> Gaussian:
-    """Mean and log-variance of the latents (batch, 16, 1 + (frames - 1) / 4, height / 8, width / 8)."""
-    mean, log_variance = vae.quant_conv(vae.encoder(clips)).chunk(2, 1)
-    return mean, log_variance.clamp(-20, 10)
 
 
 def decode(vae: AutoencoderKLWan, latents: torch.Tensor) -> torch.Tensor:

@@ -1,8 +1,11 @@
-"""Start values of the autoencoder: a linear one that passes the mean colour of every patch from the first step.
+"""Start values of the autoencoder: a fixed linear encoder, and a decoder that passes the mean colour from the start.
 
-From the stock values, 150 steps reach 13 dB; from these, 10 steps reach 16 dB and 200 reach 19 dB. Along the chain of
-shortcuts and resampling convolutions, channels 0..2 carry red, green and blue, and 3..5 their negatives wherever a
-SiLU follows, as silu(x) - silu(-x) = x. All other channels start as random features, residual branches at zero.
+The encoder computes ``latents.compute_latents`` and stays as it is. Of the decoder, channels 0..2 carry red, green and
+blue along the chain of shortcuts and resampling convolutions.
+
+From the stock values, 150 steps reached 13 dB; from these, 10 steps reached 16 dB and 200 reached 19 dB. Where a SiLU
+follows, a channel travels with its negative, as silu(x) - silu(-x) = x; a large constant channel keeps a norm nearly
+linear. All other channels start as random features, residual branches at zero.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,10 +16,12 @@ from diffusers import AutoencoderKLWan
 from diffusers.models.autoencoders import autoencoder_kl_wan as kinds
 from torch import nn
 
+from demo_model.latents import CHANNELS, COLOUR_CHANNELS, HAAR, USED_CHANNELS
+
 VAE_CONFIG: Final = {
     "base_dim": 8,
     "decoder_base_dim": 8,
-    "z_dim": 16,
+    "z_dim": CHANNELS,
     "dim_mult": [1, 2, 4, 6],
     "num_res_blocks": 1,
     "temperal_downsample": [False, True, True],
@@ -31,7 +36,8 @@ NOW_3D: Final[list[Tap]] = [(2, 1, 1)]  # causal: the last tap in time is the pr
 NOW_2D: Final[list[Tap]] = [(1, 1)]
 POINT: Final[list[Tap]] = [(0, 0, 0)]
 MEAN_2X2: Final[list[Tap]] = [(0, 0), (0, 1), (1, 0), (1, 1)]
-MEAN_2_FRAMES: Final[list[Tap]] = [(1, 0, 0), (2, 0, 0)]
+LAST_FRAME: Final[list[Tap]] = [(2, 0, 0)]
+LARGE: Final = 60.0  # the constant channel of the encoder: |latents|^2 / LARGE^2 is the error of its last norm
 
 
 def build_vae() -> AutoencoderKLWan:
@@ -43,7 +49,8 @@ def build_vae() -> AutoencoderKLWan:
             nn.init.zeros_(module.bias)
     for module in vae.modules():
         _start_block(module)
-    _start_ends(vae)
+    _start_encoder(vae)
+    _start_decoder(vae)
     return vae
 
 
@@ -66,30 +73,52 @@ def _start_block(module: nn.Module) -> None:
     elif isinstance(module, kinds.WanResample):
         _carry(module.resample[1], MEAN_2X2 if module.mode.startswith("down") else NOW_2D)
         if module.mode == "downsample3d":
-            _carry(module.time_conv, MEAN_2_FRAMES)
+            _carry(module.time_conv, LAST_FRAME)
         elif module.mode == "upsample3d":  # channels c and dim + c are the two frames that one becomes
             twice = {c + half: (c, 1.0) for c in range(3) for half in (0, module.dim)}
-            _carry(module.time_conv, [(2, 0, 0)], twice)
+            _carry(module.time_conv, LAST_FRAME, twice)
 
 
-def _start_ends(vae: AutoencoderKLWan) -> None:
-    """The first and last convolutions, and the two layers whose output meets a SiLU before the last one."""
-    encoder, decoder = vae.encoder, vae.decoder
+def _start_encoder(vae: AutoencoderKLWan) -> None:
+    """Averages down to squares of 4 x 4 pixels, then means and differences of two by two of them."""
+    encoder = vae.encoder
     _carry(encoder.conv_in, NOW_3D)
-    _carry(decoder.conv_in, NOW_3D)
+    last_down = [m for m in encoder.down_blocks if isinstance(m, kinds.WanResample)][-1]
+    squares = last_down.resample[1].weight.data
+    squares.zero_()
+    for row, signs in enumerate(HAAR):
+        for tap, sign in zip(MEAN_2X2, signs, strict=True):
+            for c in range(COLOUR_CHANNELS):
+                squares[(COLOUR_CHANNELS * row + c, c, *tap)] = sign / 4
+    channels = range(USED_CHANNELS)
+    _carry(last_down.time_conv, LAST_FRAME, {c: (c, 1.0) for c in channels})
     last_block = [m for m in encoder.down_blocks if isinstance(m, kinds.WanResidualBlock)][-1]
-    _carry(last_block.conv_shortcut, POINT, BOTH_SIGNS)
+    shortcut, out = last_block.conv_shortcut, encoder.conv_out
+    shortcut.weight.data.zero_()
+    signed = {c: (c, 1.0) for c in channels} | {c + USED_CHANNELS: (c, -1.0) for c in channels}
+    _carry(shortcut, POINT, signed)
+    shortcut.bias.data[2 * USED_CHANNELS] = LARGE
+    out.weight.data.zero_()
+    for c in channels:
+        gain = LARGE / shortcut.weight.shape[0] ** 0.5
+        out.weight.data[c, c, 2, 1, 1] = gain
+        out.weight.data[c, c + USED_CHANNELS, 2, 1, 1] = -gain
+    vae.quant_conv.weight.data.copy_(torch.eye(2 * CHANNELS)[:, :, None, None, None])
+    vae.quant_conv.bias.data[CHANNELS:] = -20.0  # log-variance: none
+    encoder.requires_grad_(requires_grad=False)
+    vae.quant_conv.requires_grad_(requires_grad=False)
+
+
+def _start_decoder(vae: AutoencoderKLWan) -> None:
+    """The first and last convolutions, and the layer whose output meets a SiLU before the last one."""
+    decoder = vae.decoder
+    _carry(decoder.conv_in, NOW_3D)
     last_upsampling = decoder.up_blocks[2].upsamplers[0].resample[1]
     _carry(last_upsampling, NOW_2D, BOTH_SIGNS)
     last_upsampling.weight.data[6] = 0
-    last_upsampling.bias.data[6] = 2.0  # a constant channel keeps the last norm nearly linear
-    for conv, gain in ((encoder.conv_out, 1.0), (decoder.conv_out, 0.9)):
-        conv.weight.data[:3] *= 0.05
-        for c in range(3):
-            conv.weight.data[c, c, 2, 1, 1] = gain
-            conv.weight.data[c, c + 3, 2, 1, 1] = -gain
-    z_dim = VAE_CONFIG["z_dim"]
-    for conv in (vae.quant_conv, vae.post_quant_conv):
-        conv.weight.data.copy_(torch.eye(conv.weight.shape[0])[:, :, None, None, None])
-    vae.quant_conv.weight.data[z_dim:] *= 0.1
-    vae.quant_conv.bias.data[z_dim:] = -4.0  # log-variance: start with little noise
+    last_upsampling.bias.data[6] = 2.0
+    decoder.conv_out.weight.data[:3] *= 0.05
+    for c in range(COLOUR_CHANNELS):
+        decoder.conv_out.weight.data[c, c, 2, 1, 1] = 0.9
+        decoder.conv_out.weight.data[c, c + 3, 2, 1, 1] = -0.9
+    vae.post_quant_conv.weight.data.copy_(torch.eye(CHANNELS)[:, :, None, None, None])
