@@ -16,6 +16,8 @@ from vitascope.local.logs import LogPipe
 from vitascope.local.orphans import MARK_VARIABLE, compute_mark, kill_children_of
 
 PROBE_INTERVAL_S = 0.1
+LIVE_INTERVAL_S = 5.0
+LIVE_MISSES = 6  # half a minute: a restart costs work, so a busy machine must not look like a hung child
 PROBE_DEADLINE_S = 10.0  # of one probe; a server that hangs must not hang its probe
 KILL_DEADLINE_S = 10.0
 LOG_DEADLINE_S = 2.0
@@ -34,6 +36,8 @@ class ChildSpec:
         cwd: Its working folder; None is this process's.
         is_ready: Asked every PROBE_INTERVAL_S; an OSError or TimeoutError from it means "not yet". None: ready at once.
         ready_deadline_s: How long it may take to become ready.
+        is_live: Asked every LIVE_INTERVAL_S once it is ready; after LIVE_MISSES refusals in a row it is taken for hung.
+            None: only its end is noticed.
         grace_s: How long it may take to end after SIGTERM, before SIGKILL.
     """
 
@@ -43,6 +47,7 @@ class ChildSpec:
     cwd: Path | None = None
     is_ready: Callable[[], Awaitable[bool]] | None = None
     ready_deadline_s: float = 60.0
+    is_live: Callable[[], Awaitable[bool]] | None = None
     grace_s: float = 10.0
 
 
@@ -87,6 +92,14 @@ class Child:
         except TimeoutError:
             return False
         return True
+
+    async def wait_hung(self) -> str:
+        """Returns, in words, when the child no longer answers that it lives."""
+        misses = 0
+        while misses < LIVE_MISSES:
+            await asyncio.sleep(LIVE_INTERVAL_S)
+            misses = 0 if await _ask(self._spec.is_live) else misses + 1
+        return f"did not answer {misses} times in a row"
 
     async def wait(self) -> str:
         """Waits for the end and says it in words."""

@@ -121,11 +121,20 @@ class Keeper:
             ready_since_s = loop.time()
             self.is_ready.set()
             self._report(ChildState.READY, child.pid)
-            return _End(child.pid, await ended, loop.time() - ready_since_s)
+            return _End(child.pid, await self._wait_gone(child, ended), loop.time() - ready_since_s)
         finally:
             ended.cancel()
             ready.cancel()
             await child.stop()
+
+    async def _wait_gone(self, child: Child, ended: asyncio.Task[str]) -> str:
+        """Waits for its end, or until it hangs; says which."""
+        hung = asyncio.create_task(child.wait_hung(), name=f"watch {self.spec.name}")
+        try:
+            await asyncio.wait({ended, hung}, return_when=asyncio.FIRST_COMPLETED)
+            return await (ended if ended.done() else hung)
+        finally:
+            hung.cancel()
 
     async def _describe_failure(self, end: _End, failures: int) -> ChildFailedError:
         path = compute_log_path(self._folder, self.spec.name)

@@ -49,6 +49,7 @@ class NatsServer:
             argv=(str(program), "--config", str(path)),
             is_ready=self.is_ready,
             ready_deadline_s=READY_DEADLINE_S,
+            is_live=self.is_live,
             grace_s=GRACE_S,
         )
 
@@ -56,6 +57,11 @@ class NatsServer:
         """Whether it lets our user in and JetStream is up."""
         status, _ = await get(self.ports["nats-monitor"], "/healthz?js-enabled-only=true")
         return status == 200 and await self._lets_us_in()  # noqa: PLR2004 - HTTP's own number
+
+    async def is_live(self) -> bool:
+        """Whether every stream takes messages: one that met a full disk refuses all until the server is restarted."""
+        status, _ = await get(self.ports["nats-monitor"], "/healthz")
+        return status == 200  # noqa: PLR2004 - HTTP's own number
 
     async def _lets_us_in(self) -> bool:
         """Speaks the first words of the protocol (docs.nats.io, "Client protocol"): INFO, CONNECT, PING, PONG."""

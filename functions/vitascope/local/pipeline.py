@@ -49,6 +49,7 @@ class Pipeline:
             argv=_python("vitascope_operator", "schedule"),
             env=self._env() | env,
             is_ready=_answers(port, "/metrics"),
+            is_live=_answers(port, "/metrics"),
         )
 
     def _plan_group(self, index: int) -> ChildSpec:
@@ -64,6 +65,7 @@ class Pipeline:
             argv=_python("vitascope", stage),
             env=self._env() | env | dict(more or {}),
             is_ready=_answers(port, "/v2/health/ready"),
+            is_live=_answers(port, "/v2/health/live"),
             ready_deadline_s=STAGE_READY_S,
             grace_s=40.0,
         )
@@ -72,8 +74,13 @@ class Pipeline:
         port = self.ports[INGRESS]
 
         env = {"VITASCOPE_INGRESS__HOST": LOOPBACK, "VITASCOPE_INGRESS__PORT": str(port)}
-        is_ready = _answers(port, "/readyz")
-        return ChildSpec(name="ingress", argv=_python("vitascope", "ingress"), env=self._env() | env, is_ready=is_ready)
+        return ChildSpec(
+            name="ingress",
+            argv=_python("vitascope", "ingress"),
+            env=self._env() | env,
+            is_ready=_answers(port, "/readyz"),
+            is_live=_answers(port, "/healthz"),
+        )
 
     def _env(self) -> dict[str, str]:
         secrets = self.servers.credentials

@@ -74,6 +74,7 @@ class S3Server:
             cwd=self.folder.run,
             is_ready=is_ready,
             ready_deadline_s=READY_DEADLINE_S,
+            is_live=self.is_serving,
             grace_s=GRACE_S,
         )
 

@@ -4,12 +4,13 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from children import Reports, is_running
+from vitascope.local import child
 from vitascope.local.child import ChildSpec, compute_log_path
 from vitascope.local.errors import ChildFailedError
 from vitascope.local.folder import DataFolder
@@ -85,6 +86,26 @@ async def test_child_that_ends_is_reported_and_started_again(
         assert second.pid is not None
         assert second.pid != first.pid
         assert is_running(second.pid)
+
+
+async def test_hung_child_is_replaced(folder: DataFolder, reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that runs but no longer answers is ended and started again; one refusal alone is forgiven."""
+    monkeypatch.setattr(child, "LIVE_INTERVAL_S", 0.01)
+    answers = iter([True, False, True, *[False] * child.LIVE_MISSES])
+    spec = ChildSpec(name="a", argv=python(SLEEP), is_live=lambda: answer_next(answers))
+    async with Supervisor(folder, restarts=AT_ONCE, on_report=reports) as supervisor:
+        await supervisor.start(spec)
+        first = get_pids(supervisor)
+        ended = await reports.wait_for("a", ChildState.ENDED)
+        await reports.wait_for("a", ChildState.READY)
+        assert f"did not answer {child.LIVE_MISSES} times in a row" == ended.reason
+        assert first != get_pids(supervisor)
+        assert [False] == [is_running(pid) for pid in first]
+        assert [] == list(answers)
+
+
+async def answer_next(answers: Iterator[bool]) -> bool:
+    return next(answers, True)
 
 
 @pytest.mark.parametrize(
