@@ -10,7 +10,7 @@ import pytest
 
 from pipeline import SMALL, running_up
 
-TRIES = 12
+TRIES = 4
 SIZE_BYTES = 3 * 1024**3
 
 

@@ -16,7 +16,7 @@ from judge.vocabulary import BACKGROUNDS, COLOURS, MOTIONS, SHAPES
 RADIUS: Final = 0.24  # nominal; large, so that a star keeps its points through an 8x spatial compression
 SIZES: Final = (0.65, 1.2)  # factors on the radius at the ends of growing and shrinking
 TRAVEL: Final = 0.25  # share of the side along which a motion goes, half of it on either side of the middle
-OFFSETS: Final = (-0.125, 0.0, 0.125)  # from the middle, of a coordinate that does not move
+OFFSETS: Final = (-0.125, 0.125)  # from the middle, of a coordinate that does not move
 TURN_RAD: Final = math.radians(140)
 OUTER_REACH: Final = 1.25  # the points of a star, in radii
 

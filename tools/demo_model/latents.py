@@ -5,6 +5,9 @@ of 4 x 4 pixels; two by two, those squares give one position: their mean and thr
 and blue. Twelve of the sixteen channels, local and linear: an outline leaves no trace beside itself, which a learned
 encoder does, and which a small denoiser then has to learn. ``vae_start`` sets the encoder's weights to compute just
 this.
+
+The denoiser also learns a fixed map of the place in the other four channels, which the decoder ignores: Wan's rotary
+embedding tells it only distances, so a small model would spend itself on finding out where it is.
 """
 
 import json
@@ -21,10 +24,11 @@ from judge import Scene
 
 CHANNELS: Final = 16
 COLOUR_CHANNELS: Final = 3
-USED_CHANNELS: Final = 12  # the other four are zero
+USED_CHANNELS: Final = 12  # the other four: zero from the encoder, the map of the place for the denoiser
 # Rows: mean, left minus right, top minus bottom, diagonal; columns: top left, top right, bottom left, bottom right.
 HAAR: Final = ((1, 1, 1, 1), (1, -1, 1, -1), (1, 1, -1, -1), (1, -1, -1, 1))
 DETAIL_DEVIATION: Final = 0.6  # of a normalised difference channel; the colour channels have 1
+PLACE_DEVIATION: Final = 2.0  # large, to stand out of the noise early
 STATS_CLIPS: Final = 512
 # Share of the training batches per shape of the clips.
 BUCKETS: Final[dict[Shape, float]] = {
@@ -60,7 +64,16 @@ def draw_latents(rng: random.Random, tokens: int, work: Path) -> tuple[torch.Ten
     count = max(MIN_BATCH, tokens // (frames * (height // 8) * (width // 8)))
     clips, scenes = draw_clips(rng, count, (frames, height, width))
     mean, deviation = load_latent_stats(work)
-    return (compute_latents(clips) - mean) / deviation, scenes
+    latents = (compute_latents(clips) - mean) / deviation
+    latents[:, USED_CHANNELS:] = compute_place(frames, height // 8, width // 8)
+    return latents, scenes
+
+
+def compute_place(frames: int, height: int, width: int) -> torch.Tensor:
+    """Where a latent is in its clip: (4, frames, height, width) of column, row, time and distance from the middle."""
+    time, row, column = (torch.linspace(-1, 1, n) if n > 1 else torch.zeros(1) for n in (frames, height, width))
+    time, row, column = torch.meshgrid(time, row, column, indexing="ij")
+    return PLACE_DEVIATION * torch.stack([1.6 * column, 1.6 * row, 1.4 * time, 1.6 * (column**2 + row**2 - 0.8)])
 
 
 def load_latent_stats(work: Path) -> tuple[torch.Tensor, torch.Tensor]:

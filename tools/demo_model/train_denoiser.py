@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from demo_model.captions import caption_freely
 from demo_model.checkpoint import load_checkpoint, save_checkpoint
-from demo_model.latents import draw_latents
+from demo_model.latents import COLOUR_CHANNELS, USED_CHANNELS, draw_latents
 from demo_model.muon import Muon
 from demo_model.schedule import Budget, compute_plateau
 from demo_model.text_encoder import encode_text, load_text
@@ -42,6 +42,7 @@ EMPTY_SHARE: Final = 0.1  # of the captions: what guidance is measured against
 PLAIN_SHARE: Final = 0.3
 TRAINING_SHIFT: Final = 2.0
 COLOUR_WEIGHT: Final = 1.5  # of the three channels that carry the mean colour
+PLACE_WEIGHT: Final = 0.25  # of the four channels that carry the map of the place
 OBJECT_WEIGHT: Final = 4.0  # of a token at the object; the backdrop is easy
 OBJECT_CONTRAST: Final = 0.02  # mean squared distance of a token's latents to its row's median
 EMA_DECAY: Final = 0.998
@@ -171,8 +172,9 @@ def _compute_loss(
     with sdpa_kernel(SDPBackend.MATH):  # the backward pass of the fused kernel is far slower on a processor
         velocity = model(noisy, sigmas * 1000, text, return_dict=False)[0]
     weight = torch.ones(1, latents.shape[1], 1, 1, 1)
-    weight[:, :3] = COLOUR_WEIGHT
-    return ((velocity - (noise - latents)) ** 2 * weight * _weigh_objects(latents)).mean()
+    weight[:, :COLOUR_CHANNELS] = COLOUR_WEIGHT
+    weight[:, USED_CHANNELS:] = PLACE_WEIGHT
+    return ((velocity - (noise - latents)) ** 2 * weight * _weigh_objects(latents[:, :USED_CHANNELS])).mean()
 
 
 def _weigh_objects(latents: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from demo_model.checkpoint import load_checkpoint, save_checkpoint
 from demo_model.clips import Shape, crop_at_objects, draw_clips
-from demo_model.latents import compute_latents, load_latent_stats
+from demo_model.latents import USED_CHANNELS, compute_latents, load_latent_stats
 from demo_model.schedule import Budget, compute_cosine
 from demo_model.vae_parallel import decode, patch_resampling
 from demo_model.vae_start import build_vae
@@ -82,6 +82,7 @@ def _compute_loss(vae: AutoencoderKLWan, clips: torch.Tensor, deviation: torch.T
     clips = clips.contiguous(memory_format=torch.channels_last_3d)
     latents = compute_latents(clips[:, :, ::4])
     noise = torch.rand(len(clips), 1, 1, 1, 1) * MAX_NOISE * deviation * torch.randn_like(latents)
+    noise[:, USED_CHANNELS:] = 0  # so the decoder never learns to look at them
     decoded = decode(vae, latents + noise)
     error = (decoded - clips).abs()
     return ((error + 2 * error**2) * _weigh_edges(clips)).mean(), compute_psnr(decoded.detach(), clips)

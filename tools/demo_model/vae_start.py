@@ -122,3 +122,4 @@ def _start_decoder(vae: AutoencoderKLWan) -> None:
         decoder.conv_out.weight.data[c, c, 2, 1, 1] = 0.9
         decoder.conv_out.weight.data[c, c + 3, 2, 1, 1] = -0.9
     vae.post_quant_conv.weight.data.copy_(torch.eye(CHANNELS)[:, :, None, None, None])
+    vae.post_quant_conv.weight.data[:, USED_CHANNELS:] = 0
