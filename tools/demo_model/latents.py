@@ -32,13 +32,13 @@ PLACE_DEVIATION: Final = 2.0  # large, to stand out of the noise early
 STATS_CLIPS: Final = 512
 # Share of the training batches per shape of the clips.
 BUCKETS: Final[dict[Shape, float]] = {
-    (17, 64, 64): 0.76,
-    (9, 64, 64): 0.06,
+    (17, 64, 64): 0.88,
+    (9, 64, 64): 0.03,
     (25, 64, 64): 0.01,
-    (33, 64, 64): 0.03,
-    (17, 96, 96): 0.06,
-    (17, 64, 96): 0.03,
-    (17, 96, 64): 0.03,
+    (33, 64, 64): 0.01,
+    (17, 96, 96): 0.03,
+    (17, 64, 96): 0.015,
+    (17, 96, 64): 0.015,
     (17, 64, 128): 0.01,
     (17, 128, 128): 0.01,
 }

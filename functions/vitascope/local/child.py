@@ -110,7 +110,8 @@ class Child:
         if self._process.returncode is None:
             self._process.terminate()
             try:
-                await asyncio.wait_for(self._process.wait(), self._spec.grace_s)
+                async with asyncio.timeout(self._spec.grace_s):
+                    await self._process.wait()
             except TimeoutError:
                 log.warning("child did not end in its grace period", child=self._spec.name, grace_s=self._spec.grace_s)
                 await self._kill()
@@ -121,7 +122,8 @@ class Child:
         if self._process.returncode is None:
             self._process.kill()
         try:
-            await asyncio.wait_for(self._process.wait(), KILL_DEADLINE_S)
+            async with asyncio.timeout(KILL_DEADLINE_S):
+                await self._process.wait()
         except TimeoutError:  # stuck in the kernel (a dead disk): nothing more can be done from here
             log.exception("child survives SIGKILL", child=self._spec.name, pid=self.pid)
 

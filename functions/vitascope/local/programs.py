@@ -57,7 +57,8 @@ async def _read_version(path: Path, argument: str, remedy: str) -> Version:
     except OSError as error:
         raise ProgramError(f"The program {path} does not run", why=str(error), remedy=remedy) from error
     try:
-        output, _ = await asyncio.wait_for(probe.communicate(), VERSION_DEADLINE_S)
+        async with asyncio.timeout(VERSION_DEADLINE_S):
+            output, _ = await probe.communicate()
     except TimeoutError:
         output = b""
     finally:

@@ -131,7 +131,8 @@ class S3Server:
         )
         try:
             command = b"fs.configure -locationPrefix=/buckets/ -fsync -apply\n"
-            output, _ = await asyncio.wait_for(shell.communicate(command), SETUP_DEADLINE_S)
+            async with asyncio.timeout(SETUP_DEADLINE_S):
+                output, _ = await shell.communicate(command)
         finally:
             if shell.returncode is None:
                 shell.kill()

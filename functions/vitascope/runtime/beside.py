@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 Answer = TypeVar("Answer")
+RECANCEL_S = 1.0
+"""A cancellation can get lost in a library (`asyncio.wait_for` before Python 3.12): it is said again after so long."""
 
 
 @asynccontextmanager
@@ -19,8 +21,9 @@ async def beside(work: Coroutine[object, object, None], name: str) -> AsyncItera
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.wait({task})
+        while not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=RECANCEL_S)
     if not task.cancelled():
         task.result()
 

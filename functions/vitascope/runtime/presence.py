@@ -55,7 +55,8 @@ class Presence:
             self._changed.clear()
             await self._renew()
             try:
-                await asyncio.wait_for(self._changed.wait(), HEARTBEAT_S)
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await self._changed.wait()
             except TimeoutError:
                 continue
 

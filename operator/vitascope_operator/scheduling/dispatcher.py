@@ -95,7 +95,8 @@ class Dispatcher:
             due = view.next_due(self.clock.now())
             wait_s = None if due is None else max((due - self.clock.now()).total_seconds(), 0.01)
             try:
-                await asyncio.wait_for(news.wait(), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await news.wait()
             except TimeoutError:
                 continue
 

@@ -8,8 +8,8 @@ from records import NOW
 from unit.denoise.chain import settled
 from vitascope.adapters.memory import HeldTime, MemoryBroker
 from vitascope.contracts.pools import GroupRow, GroupState
-from vitascope.denoise import group as group_module
 from vitascope.denoise.group import GroupHeartbeat
+from vitascope.runtime import presence
 
 JOB = "vj_01KDYAK348Q7S3J9GJD8KET22G"
 OTHER = "vj_01KDYAK348EXJDDWZZQTNAEKES"
@@ -107,7 +107,7 @@ async def test_draining_lasts() -> None:
 
 async def test_row_is_renewed_without_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """`seen` follows the clock."""
-    monkeypatch.setattr(group_module, "HEARTBEAT_S", 0.0)
+    monkeypatch.setattr(presence, "HEARTBEAT_S", 0.0)
     rows = Rows()
     async with rows.heartbeat.beating():
         await rows.said()
@@ -118,7 +118,7 @@ async def test_row_is_renewed_without_a_change(monkeypatch: pytest.MonkeyPatch) 
 
 async def test_unreachable_registry_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest row is said as soon as the registry is back; an end without it ends all the same."""
-    monkeypatch.setattr(group_module, "HEARTBEAT_S", 0.0)
+    monkeypatch.setattr(presence, "HEARTBEAT_S", 0.0)
     rows = Rows()
     async with rows.heartbeat.beating():
         await rows.said()

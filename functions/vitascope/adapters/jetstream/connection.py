@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 import nats.errors
@@ -30,6 +30,8 @@ PING_S = 10.0
 CLOSE_S = 5.0
 
 Handler = Callable[[Msg], Awaitable[None]]
+T = TypeVar("T")
+_ENDING: set[asyncio.Task[Any]] = set()  # calls that nobody may wait for any more; asyncio itself holds no reference
 log = structlog.get_logger(__name__)
 
 
@@ -177,7 +179,7 @@ class Connection:
         with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
             async with asyncio.timeout(CLOSE_S):
                 if self.is_connected:
-                    await subscription.drain()
+                    await _apart(subscription.drain())
                 else:
                     await subscription.unsubscribe()
 
@@ -186,7 +188,7 @@ class Connection:
         with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
             async with asyncio.timeout(CLOSE_S):
                 if self._client is not None and self._client.is_connected:
-                    await self._client.flush()
+                    await _apart(self._client.flush())
 
     def new_inbox(self) -> str:
         """A subject that nobody else uses."""
@@ -262,6 +264,25 @@ class Connection:
     async def _redial(self) -> None:
         await self._dial_until_connected()
         log.info("bus.reconnected", url=self.safe_url, epoch=self.epoch)
+
+
+async def _apart(call: Coroutine[Any, Any, T]) -> T:
+    """Await a call of the client's in a task of its own, which goes on by itself if the caller is cancelled.
+
+    The client takes cancellation badly: `asyncio.wait_for`, which it uses, swallows one that comes together with the
+    answer (before Python 3.12), and the answer to a cancelled ping breaks its read loop. All these calls end soon.
+    """
+    task = asyncio.create_task(call)
+    _ENDING.add(task)
+    task.add_done_callback(_forget)
+    await asyncio.wait({task})
+    return task.result()
+
+
+def _forget(ended: asyncio.Task[Any]) -> None:
+    _ENDING.discard(ended)
+    if not ended.cancelled():
+        ended.exception()  # asked for, so that asyncio does not report it as lost
 
 
 def _without_credentials(server: str) -> str:
