@@ -5,16 +5,18 @@ import asyncio
 from vitascope.publish.announce import Announcer
 from vitascope.publish.copies import Copier
 from vitascope.publish.follow import Follower
+from vitascope.publish.sweep import Sweeper
 from vitascope.runtime.ports import Bus, Clock, Ledger, ObjectStore
 
 
 class Publisher:
-    """Announces changes and keeps copies. Two at once do no harm: the second repeats what the first did."""
+    """Announces changes, keeps copies, sweeps up. Two at once do no harm: the second repeats what the first did."""
 
     def __init__(self, ledger: Ledger, bus: Bus, store: ObjectStore, clock: Clock) -> None:
         self._followers = (
             Follower("announce", Announcer(bus, clock), ledger=ledger, store=store, clock=clock),
             Follower("copies", Copier(store), ledger=ledger, store=store, clock=clock),
+            Follower("sweep", Sweeper(store), ledger=ledger, store=store, clock=clock),
         )
 
     async def run(self) -> None:
