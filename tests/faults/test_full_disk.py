@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -52,7 +53,9 @@ def test_nothing_is_lost_and_all_ends_when_there_is_room(small_disk: Path) -> No
 
 
 def fill(path: Path) -> None:
-    """Take every byte that is left."""
+    """Take every byte that is left, whatever others take meanwhile."""
     with path.open("wb") as file:
-        disk = os.statvfs(path)
-        os.posix_fallocate(file.fileno(), 0, disk.f_bavail * disk.f_frsize)
+        for piece_bytes in (64 * 1024**2, 1024**2, 4096):
+            with suppress(OSError):
+                while True:
+                    os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, piece_bytes)

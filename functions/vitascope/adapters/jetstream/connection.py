@@ -234,13 +234,18 @@ class Connection:
                 for subject, handler in self._lasting.values():
                     await client.subscribe(subject, cb=handler)
             except (TimeoutError, nats.errors.Error, OSError) as error:
-                self._last_error = error
+                self._note(error)
                 await asyncio.sleep(REDIAL_S)
         self.epoch += 1
         self._made_anew.set_result(None)
         self._made_anew = asyncio.get_running_loop().create_future()
         for listener in list(self.listeners):
             listener()
+
+    def _note(self, error: Exception) -> None:
+        """Remember why; a server that turned us away says so once, and what follows is only the closed socket."""
+        if not (isinstance(error, OSError) and "authorization" in str(self._last_error).lower()):
+            self._last_error = error
 
     async def _shut(self) -> None:
         with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
@@ -249,7 +254,7 @@ class Connection:
                     await self._client.close()
 
     async def _on_error(self, error: Exception) -> None:
-        self._last_error = error
+        self._note(error)
         if self.is_connected:  # nothing that redialing would cure: a slow consumer, a permission
             log.warning("bus.error", url=self.safe_url, error=f"{type(error).__name__}: {error}")
 
