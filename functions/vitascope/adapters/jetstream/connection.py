@@ -237,6 +237,7 @@ class Connection:
                 self._note(error)
                 await asyncio.sleep(REDIAL_S)
         self.epoch += 1
+        self._last_error = None
         self._made_anew.set_result(None)
         self._made_anew = asyncio.get_running_loop().create_future()
         for listener in list(self.listeners):
