@@ -8,8 +8,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,16 +20,19 @@ from pydantic import ValidationError
 from vitascope.adapters.jetstream import Connection, JetStreamBus, JetStreamLedger, JetStreamRegistry
 from vitascope.adapters.s3 import S3Client, S3ObjectStore
 from vitascope.catalog import Catalog, CatalogInvalid, load_catalog
-from vitascope.contracts.failures import VitascopeError
+from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.models import ModelEntry
+from vitascope.contracts.objects import PROBE_KEY
 from vitascope.contracts.pools import GroupRow, GroupState, presence_pool
 from vitascope.runtime.ports import SystemClock
 from vitascope.runtime.presence import Presence
-from vitascope.runtime.settings import S3Settings, Settings
+from vitascope.runtime.settings import S3Settings, Settings, name_settings
 from vitascope.runtime.telemetry import configure_logs, serving_metrics
 
 log = structlog.get_logger(__name__)
+
+Role = Callable[[Settings], Coroutine[None, None, int]]
 
 BACKLOG = 2048
 """Connections that wait to be accepted."""
@@ -50,16 +53,21 @@ class Ports:
     clock: SystemClock
 
 
-def run_role(role: str) -> int:
-    """Run one process to its end; its exit status. What keeps it from starting is said in one line."""
+def run_role(role: str, roles: Mapping[str, Role] | None = None) -> int:
+    """Run one process to its end; its exit status. What keeps it from starting is said in one line.
+
+    The status is `os.EX_CONFIG` if starting again would fail again.
+    """
     try:
         settings = Settings()
         configure_logs(settings.log, role)
-        return asyncio.run(ROLES[role](settings))
+        return asyncio.run((roles or ROLES)[role](settings))
     except ValidationError as error:
-        return _refuse(role, "; ".join(_name_setting(problem["loc"], problem["msg"]) for problem in error.errors()))
-    except (VitascopeError, CatalogInvalid, OSError, ValueError) as error:
-        return _refuse(role, str(error))
+        return _refuse(role, name_settings(error), os.EX_CONFIG)
+    except (CatalogInvalid, ValueError) as error:
+        return _refuse(role, str(error), os.EX_CONFIG)
+    except (VitascopeError, OSError) as error:
+        return _refuse(role, str(error), 1)
 
 
 @asynccontextmanager
@@ -79,7 +87,16 @@ async def open_ports(settings: Settings, role: str) -> AsyncIterator[Ports]:
     )
     async with connection, make_s3_client(settings.s3, settings.s3.bucket) as s3:
         bus, ledger, registry = JetStreamBus(connection), JetStreamLedger(connection), JetStreamRegistry(connection)
-        yield Ports(connection, s3, bus, ledger, registry, S3ObjectStore(s3), SystemClock())
+        store = S3ObjectStore(s3)
+        yield Ports(connection, s3, bus, ledger, registry, store, SystemClock())
+
+
+@asynccontextmanager
+async def open_ready_ports(settings: Settings, role: str) -> AsyncIterator[Ports]:
+    """As `open_ports`, once the store has answered: a process that could not work says so at its start."""
+    async with open_ports(settings, role) as ports:
+        await ports.store.size(PROBE_KEY)
+        yield ports
 
 
 def make_s3_client(settings: S3Settings, bucket: str) -> S3Client:
@@ -108,7 +125,7 @@ async def run_ingress(settings: Settings) -> int:
     from vitascope.publish.signing import UrlSigner  # noqa: PLC0415
 
     own = settings.ingress
-    async with open_ports(settings, "ingress") as ports:
+    async with open_ready_ports(settings, "ingress") as ports:
         deps = IngressDeps(
             settings=own,
             catalog=load_catalog(settings.catalog),
@@ -128,7 +145,7 @@ async def run_publish(settings: Settings) -> int:
     """Public events and copies of records."""
     from vitascope.publish.publisher import Publisher  # noqa: PLC0415 (see the module)
 
-    async with serving_metrics(settings.metrics), open_ports(settings, "publish") as ports:
+    async with serving_metrics(settings.metrics), open_ready_ports(settings, "publish") as ports:
         await run_until_signal(Publisher(ports.ledger, ports.bus, ports.store, ports.clock).run())
     return 0
 
@@ -146,7 +163,7 @@ async def run_denoise(settings: Settings) -> int:
     own = settings.denoise
     entries = choose_models(load_catalog(settings.catalog), own.pool, own.models)
     models: dict[str, DenoiseModel] = {}
-    async with open_ports(settings, "denoise") as ports:
+    async with open_ready_ports(settings, "denoise") as ports:
         row = GroupRow(
             pool=own.pool,
             group=own.group,
@@ -166,7 +183,7 @@ async def run_denoise(settings: Settings) -> int:
 
         async def make_ready() -> None:
             folders = await fetch_models(settings, entries)
-            await asyncio.get_running_loop().run_in_executor(sampler, load, folders)
+            await load_models(sampler, load, folders)
             group.ready()
 
         handler = DenoiseHandler(
@@ -201,7 +218,7 @@ async def run_decode(settings: Settings) -> int:
     own = settings.decode
     entries = choose_models(load_catalog(settings.catalog), own.pool, own.models)
     models: dict[str, DecodeModel] = {}
-    async with open_ports(settings, "decode") as ports:
+    async with open_ready_ports(settings, "decode") as ports:
         presence, thread = make_presence(ports, Stage.DECODE, own.pool), ThreadPoolExecutor(1, "decoder")
 
         def load(folders: dict[str, Path]) -> None:
@@ -213,7 +230,7 @@ async def run_decode(settings: Settings) -> int:
 
         async def make_ready() -> None:
             folders = await fetch_models(settings, entries)
-            await asyncio.get_running_loop().run_in_executor(thread, load, folders)
+            await load_models(thread, load, folders)
             presence.change(state=GroupState.IDLE)
 
         handler = DecodeHandler(
@@ -240,7 +257,7 @@ async def run_encode(settings: Settings) -> int:
     from vitascope.runtime.stage_loop import StageLoop  # noqa: PLC0415
 
     own = settings.encode
-    async with open_ports(settings, "encode") as ports:
+    async with open_ready_ports(settings, "encode") as ports:
         presence = make_presence(ports, Stage.ENCODE, own.pool)
 
         async def make_ready() -> None:
@@ -255,7 +272,7 @@ async def run_encode(settings: Settings) -> int:
             return await service.serve(own.host, own.port)
 
 
-ROLES: dict[str, Callable[[Settings], Coroutine[None, None, int]]] = {
+ROLES: dict[str, Role] = {
     "ingress": run_ingress,
     "denoise": run_denoise,
     "decode": run_decode,
@@ -280,13 +297,35 @@ def choose_models(catalog: Catalog, pool: str, names: tuple[str, ...]) -> tuple[
 
 
 async def fetch_models(settings: Settings, entries: tuple[ModelEntry, ...]) -> dict[str, Path]:
-    """The folder of each model by name; fetched into the cache if it lies elsewhere."""
-    from vitascope.model_source import fetch_model  # noqa: PLC0415 (needs the engine's libraries)
+    """The folder of each model by name; fetched into the cache if it lies elsewhere.
+
+    Raises:
+        VitascopeError: `model_folder_invalid`, there is no model at the source.
+    """
+    from vitascope.engine.errors import EngineError  # noqa: PLC0415 (needs the engine's libraries)
+    from vitascope.model_source import fetch_model  # noqa: PLC0415 (as above)
 
     def open_bucket(bucket: str) -> S3ObjectStore:
         return S3ObjectStore(make_s3_client(settings.s3, bucket))
 
-    return {entry.name: await fetch_model(entry.source, settings.cache, open_bucket) for entry in entries}
+    try:
+        return {entry.name: await fetch_model(entry.source, settings.cache, open_bucket) for entry in entries}
+    except EngineError as error:
+        raise VitascopeError(FailureCode.MODEL_FOLDER_INVALID, str(error)) from error
+
+
+async def load_models(thread: Executor, load: Callable[[dict[str, Path]], None], folders: dict[str, Path]) -> None:
+    """Load in the thread that will compute.
+
+    Raises:
+        VitascopeError: `model_folder_invalid`; the process should not be started again before that is mended.
+    """
+    from vitascope.engine.errors import EngineError  # noqa: PLC0415 (needs the engine's libraries)
+
+    try:
+        await asyncio.get_running_loop().run_in_executor(thread, load, folders)
+    except (EngineError, ValueError) as error:
+        raise VitascopeError(FailureCode.MODEL_FOLDER_INVALID, str(error)) from error
 
 
 def make_presence(ports: Ports, stage: Stage, pool: str) -> Presence:
@@ -324,10 +363,6 @@ def watch_signals() -> asyncio.Event:
     return stop
 
 
-def _name_setting(place: tuple[int | str, ...], message: str) -> str:
-    return f"VITASCOPE_{'__'.join(str(part).upper() for part in place)}: {message}"
-
-
-def _refuse(role: str, why: str) -> int:
+def _refuse(role: str, why: str, status: int) -> int:
     print(f"{role}: cannot start: {why}", file=sys.stderr)  # noqa: T201 (for who reads no logs)
-    return 1
+    return status

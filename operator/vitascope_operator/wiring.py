@@ -1,29 +1,11 @@
 """Builds the processes of the control plane: beside `vitascope.wiring`, the only module that reaches adapters."""
 
-import asyncio
-import sys
-from collections.abc import Callable, Coroutine
-
-from pydantic import ValidationError
-
 from vitascope.adapters.jetstream import topology
 from vitascope.adapters.s3 import ensure_bucket
-from vitascope.contracts.failures import VitascopeError
 from vitascope.runtime.settings import Settings
-from vitascope.runtime.telemetry import configure_logs, serving_metrics
-from vitascope.wiring import name_holder, open_ports, run_until_signal
+from vitascope.runtime.telemetry import serving_metrics
+from vitascope.wiring import Role, name_holder, open_ports, run_until_signal
 from vitascope_operator.scheduling.dispatcher import Dispatcher
-
-
-def run_role(role: str) -> int:
-    """Run one process to its end; its exit status. What keeps it from starting is said in one line."""
-    try:
-        settings = Settings()
-        configure_logs(settings.log, role)
-        return asyncio.run(ROLES[role](settings))
-    except (ValidationError, VitascopeError, OSError) as error:
-        print(f"{role}: cannot start: {error}", file=sys.stderr)  # noqa: T201 (for who reads no logs)
-        return 1
 
 
 async def run_schedule(settings: Settings) -> int:
@@ -45,4 +27,4 @@ async def run_schedule(settings: Settings) -> int:
     return 0
 
 
-ROLES: dict[str, Callable[[Settings], Coroutine[None, None, int]]] = {"schedule": run_schedule}
+ROLES: dict[str, Role] = {"schedule": run_schedule}

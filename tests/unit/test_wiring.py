@@ -62,5 +62,5 @@ def test_bad_setting_stops_the_process_with_its_name(says: str, env: dict[str, s
         check=False,
         timeout=120,
     )
-    assert (1, True) == (ran.returncode, says in ran.stderr), ran.stderr
+    assert (os.EX_CONFIG, True) == (ran.returncode, says in ran.stderr), ran.stderr
     assert "Traceback" not in ran.stderr

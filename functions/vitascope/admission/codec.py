@@ -5,11 +5,8 @@ import re
 from pydantic import JsonValue
 
 from vitascope.admission.fields import Fields, echo, refuse
+from vitascope.contracts.encoding import MAX_CRF, MIN_CRF, PRESETS
 from vitascope.contracts.failures import FailureCode, VitascopeError
-
-MAX_CRF = 51
-PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
-"""The presets of libx264 without `placebo`, which costs many times `veryslow` and gains nothing to speak of."""
 
 FIELD = "video_codec_options"
 _OPTIONS = ("crf", "preset")
@@ -28,8 +25,8 @@ def read_codec_options(fields: Fields) -> dict[str, str]:
 
 def _read_crf(value: JsonValue) -> str:
     number = int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,2}", value) else value
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MAX_CRF:
-        raise refuse(FIELD, f"{FIELD}.crf must be a whole number from 0 to {MAX_CRF}, not {echo(value)}.")
+    if not isinstance(number, int) or isinstance(number, bool) or not MIN_CRF <= number <= MAX_CRF:
+        raise refuse(FIELD, f"{FIELD}.crf must be a whole number from {MIN_CRF} to {MAX_CRF}, not {echo(value)}.")
     return str(number)
 
 

@@ -42,9 +42,7 @@ class FailureCode(StrEnum):
     INTERNAL_ERROR = "internal_error"
     MODEL_FOLDER_INVALID = "model_folder_invalid"
     GROUP_LOST = "group_lost"
-    DRAINED = "drained"
     START_DEADLINE_PASSED = "start_deadline_passed"
-    CHECKPOINT_INVALID = "checkpoint_invalid"
     REQUEST_UNFIT = "request_unfit"
     DENOISE_FAILED = "denoise_failed"
     DENOISE_OUT_OF_MEMORY = "denoise_out_of_memory"
@@ -97,12 +95,7 @@ FAILURES: dict[FailureCode, FailureRow] = {
     FailureCode.INTERNAL_ERROR: FailureRow(_RETRYABLE, "Something went wrong inside the service; it has been logged."),
     FailureCode.MODEL_FOLDER_INVALID: FailureRow(_TERMINAL, "The model's folder is incomplete or damaged."),
     FailureCode.GROUP_LOST: FailureRow(_RETRYABLE, "The GPU group that worked on the job stopped answering."),
-    FailureCode.DRAINED: FailureRow(_RETRYABLE, "The GPU group was asked to stop; the job goes on elsewhere."),
     FailureCode.START_DEADLINE_PASSED: FailureRow(_TERMINAL, "The job could not start before its start deadline."),
-    FailureCode.CHECKPOINT_INVALID: FailureRow(
-        _RETRYABLE,
-        "The checkpoint does not fit this engine, so the job starts from its first step.",
-    ),
     FailureCode.REQUEST_UNFIT: FailureRow(_TERMINAL, "The loaded model cannot make what the request asks for."),
     FailureCode.DENOISE_FAILED: FailureRow(_RETRYABLE, "The model failed while it made the video."),
     FailureCode.DENOISE_OUT_OF_MEMORY: FailureRow(_TERMINAL, "The GPU group ran out of memory while denoising."),
@@ -152,7 +145,3 @@ class VitascopeError(Exception):
     def kind(self) -> FailureKind:
         """What may follow."""
         return FAILURES[self.code].kind
-
-    def as_failure(self, stage: str | None = None) -> Failure:
-        """The form that a job record keeps."""
-        return Failure.of(self.code, self.detail, stage=stage)

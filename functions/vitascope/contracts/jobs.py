@@ -1,6 +1,5 @@
 """The job record: everything that is known of a job, in one small versioned document."""
 
-from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
 from typing import Annotated
@@ -184,7 +183,3 @@ class JobRecord(Stored):
             pydantic.ValidationError: it is not one.
         """
         return cls.model_validate_json(stored)
-
-    def seconds_since_created(self, now: datetime) -> float:
-        """Age of the job in seconds."""
-        return (now - self.times.created).total_seconds()

@@ -16,6 +16,10 @@ class ObjectClass(StrEnum):
     OUTPUTS = "outputs"
 
 
+PROBE_KEY = "state/probe"
+"""An object that is not there: asking for it shows whether the store answers and knows our keys."""
+
+
 def job_prefix(kind: ObjectClass, record: JobRecord) -> str:
     """All objects of a class that belong to a job, of every attempt."""
     return f"{kind}/{record.request.tenant}/{record.id}/"

@@ -7,7 +7,7 @@ gets `StaleAttempt`, whatever it wants to do.
 
 from datetime import datetime
 
-from vitascope.contracts.failures import FAILURES, Failure
+from vitascope.contracts.failures import FAILURES, Failure, FailureCode
 from vitascope.contracts.flow import STAGES, SUCCESSORS, Stage, State
 from vitascope.contracts.jobs import (
     Admission,
@@ -59,7 +59,8 @@ def note_checkpoint(record: JobRecord, attempt: int, checkpoint: Checkpoint) -> 
     check_fence(record, attempt, Stage.DENOISE)
     if checkpoint.step < record.run.step:
         raise IllegalTransition(f"checkpoint of step {checkpoint.step} after step {record.run.step}")
-    return _run(record, checkpoint=checkpoint, step=checkpoint.step)
+    failures = 0 if checkpoint.step > record.run.step else record.run.failures
+    return _run(record, checkpoint=checkpoint, step=checkpoint.step, failures=failures)
 
 
 def requeue(
@@ -74,6 +75,18 @@ def requeue(
     check_fence(record, attempt, Stage.DENOISE)
     failures = record.run.failures + int(failed)
     return _move(record, State.QUEUED, group=None, reason=reason, not_before=not_before, failures=failures)
+
+
+def lose(record: JobRecord, attempt: int, reason: str, *, max_losses: int, now: datetime) -> JobRecord:
+    """The group is gone: back to queued, or, when that keeps happening without progress, failed.
+
+    A job that ends its process each time it runs would otherwise take one group after the other down with it. A
+    checkpoint that is newer than the last loss sets the count back.
+    """
+    check_fence(record, attempt, Stage.DENOISE)
+    if record.run.failures + 1 >= max_losses:
+        return fail(record, attempt, Failure.of(FailureCode.GROUP_LOST, f"It happened {max_losses} times."), now)
+    return requeue(record, attempt, reason, failed=True)
 
 
 def drop_checkpoint(record: JobRecord, attempt: int, reason: str) -> JobRecord:
@@ -97,6 +110,7 @@ def finish_denoise(
     gpu_s: float,
     stage_s: float,
     now: datetime,
+    first_step: datetime | None = None,
 ) -> JobRecord:
     """Running to decoding: the latents are safe in the store."""
     check_fence(record, attempt, Stage.DENOISE)
@@ -108,7 +122,7 @@ def finish_denoise(
         engine=engine,
         actual_gpu_s=record.result.actual_gpu_s + gpu_s,
     )
-    return _stamp(changed, denoised=now)
+    return _stamp(changed, denoised=now, first_step=record.times.first_step or first_step or now)
 
 
 def finish_decode(record: JobRecord, attempt: int, *, chunks: int, stage_s: float, now: datetime) -> JobRecord:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import ClassVar
 
@@ -44,6 +45,7 @@ class Sampled:
     blob: bytes
     engine: Engine
     seconds: float
+    first_step: datetime | None
 
 
 @dataclass(kw_only=True)
@@ -116,6 +118,7 @@ class DenoiseHandler:
                 saver=saver,
                 checkpoint_every=self.settings.checkpoint_every,
                 min_step_s=self.settings.min_step_s,
+                clock=self.clock,
             )
             try:
                 sampled = await self._sample(tenure, feed, boundary, engine)
@@ -148,7 +151,7 @@ class DenoiseHandler:
             finally:
                 self.group.end(handing_on=None if blob is None else tenure.work.job)
             sampled_s = time.monotonic() - began_s
-        return None if blob is None else Sampled(blob, engine, sampled_s)
+        return None if blob is None else Sampled(blob, engine, sampled_s, boundary.first_step)
 
     async def _run_engine(
         self,
@@ -204,6 +207,7 @@ class DenoiseHandler:
                 gpu_s=sampled.seconds * self.group.row.size,
                 stage_s=sampled.seconds,
                 now=self.clock.now(),
+                first_step=sampled.first_step,
             )
 
         stamped = await persist(lambda: advance(self.ledger, work.job, change), pulse, job=work.job)

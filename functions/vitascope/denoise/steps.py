@@ -4,11 +4,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from vitascope.denoise.checkpoint import CheckpointSaver
 from vitascope.denoise.denoiser import Stopped
 from vitascope.denoise.group import GroupHeartbeat
 from vitascope.denoise.pace import StepPace
+from vitascope.runtime.ports import Clock
 from vitascope.runtime.progress import ProgressFeed
 from vitascope.runtime.stage import Pulse
 from vitascope.runtime.tenure import Halt, Tenure
@@ -23,7 +25,7 @@ class LastState:
 
 
 class StepBoundary:
-    """The step callback of one run."""
+    """The step callback of one run; `first_step` is when it was called first."""
 
     def __init__(
         self,
@@ -35,17 +37,21 @@ class StepBoundary:
         saver: CheckpointSaver,
         checkpoint_every: int,
         min_step_s: float,
+        clock: Clock,
     ) -> None:
         self._tenure, self._pulse, self._feed, self._group, self._saver = tenure, pulse, feed, group, saver
         self._checkpoint_every, self._min_step_s = checkpoint_every, min_step_s
         self._loop = asyncio.get_running_loop()
         self._pace = StepPace()
         self._began_s: float | None = None
+        self._clock = clock
         self.last_state: LastState | None = None
+        self.first_step: datetime | None = None
 
     def __call__(self, step: int, steps: int, snapshot: Callable[[], bytes]) -> None:
         """Let the next step begin, or raise `Stopped`."""
         self._pulse.touch()
+        self.first_step = self.first_step or self._clock.now()
         self._loop.call_soon_threadsafe(self._note, step, steps, self._finish_step())
         if step < steps:
             if step % self._checkpoint_every == 0 and not self._tenure.is_halted():

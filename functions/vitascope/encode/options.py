@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
 
+from vitascope.contracts.encoding import MAX_CRF, MIN_CRF, PRESETS
 from vitascope.encode.failures import InvalidOptions
 
 MAX_SIDE_PX = 16384  # libx264 takes no more
@@ -14,12 +15,9 @@ MAX_FRAMES = 100_000
 MAX_FPS = 240
 MAX_DURATION_S = 86_400  # bounds the silence that fills up short sound
 MAX_THREADS = 64
-MAX_CRF = 51
 MAX_INT32 = 2**31 - 1  # libavutil's AVRational, and the box fields that hold timescale and frame length
 MIN_TIMESCALE = 10_000  # below this libavformat doubles the timescale too: some players mistrust coarse clocks
 
-# libx264's own, but for `placebo`, which costs much and gives nothing.
-PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
 # The sampling frequencies that an AAC header can name (ISO/IEC 14496-3, table 1.18).
 AAC_SAMPLE_RATES = (96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350)
 
@@ -72,8 +70,8 @@ class EncodeOptions:
         _check_fps(self.fps)
         if self.duration_s > MAX_DURATION_S:
             raise InvalidOptions("num_frames", f"{self.num_frames} frames at {self.fps} last over {MAX_DURATION_S} s")
-        if isinstance(self.crf, bool) or not isinstance(self.crf, int | float) or not 1 <= self.crf <= MAX_CRF:
-            raise InvalidOptions("crf", f"{self.crf!r} is not a number from 1 to {MAX_CRF}")
+        if isinstance(self.crf, bool) or not isinstance(self.crf, int | float) or not MIN_CRF <= self.crf <= MAX_CRF:
+            raise InvalidOptions("crf", f"{self.crf!r} is not a number from {MIN_CRF} to {MAX_CRF}")
         if self.preset not in PRESETS:
             raise InvalidOptions("preset", f"{self.preset!r} is none of {', '.join(PRESETS)}")
         checked = {name: _checked_codec_option(name, value) for name, value in self.codec_options.items()}

@@ -9,13 +9,13 @@ from pydantic import Field
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.frozen import Frozen
+from vitascope.contracts.objects import PROBE_KEY
 from vitascope.ingress.door import Door, GivenDoor
 from vitascope.ingress.errors import RETRY_AFTER_S, DoorError, ErrorView, make_error_body
 from vitascope.ingress.metrics import METRICS_TYPE
 
 STORE_TIMEOUT_S = 3.0
 """A store that takes longer to say that an object is not there counts as away."""
-_NO_OBJECT = "state/probe"
 
 router = APIRouter()
 
@@ -95,7 +95,7 @@ def _check_pool(door: Door, pool: str) -> dict[str, bool]:
 async def _has_store(door: Door) -> bool:
     try:
         async with asyncio.timeout(STORE_TIMEOUT_S):
-            await door.deps.store.size(_NO_OBJECT)
+            await door.deps.store.size(PROBE_KEY)
     except (VitascopeError, TimeoutError):
         return False
     return True

@@ -4,8 +4,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from vitascope.admission.codec import MAX_CRF, PRESETS
 from vitascope.admission.text import MAX_LABELS
+from vitascope.contracts.encoding import MAX_CRF, MIN_CRF, PRESETS
 from vitascope.contracts.jobs import NEGATIVE_PROMPT_MAX_BYTES, PROMPT_MAX_BYTES, SEED_MAX, SEED_MIN, Tier
 from vitascope.ingress.errors import ErrorView
 from vitascope.ingress.views import EXAMPLE_JOB
@@ -59,7 +59,7 @@ REQUEST_SCHEMA: Schema = {
             "type": "object",
             "additionalProperties": False,
             "properties": {
-                "crf": {"type": "integer", "minimum": 0, "maximum": MAX_CRF, "description": "less is better"},
+                "crf": {"type": "integer", "minimum": MIN_CRF, "maximum": MAX_CRF, "description": "less is better"},
                 "preset": {"type": "string", "enum": list(PRESETS), "description": "of libx264"},
             },
         },

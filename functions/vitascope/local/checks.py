@@ -23,7 +23,7 @@ PROBE_DEADLINE_S = 120.0
 DEFAULT_PORT = 8765
 PROBES = {
     "torch": "import torch; print(torch.__version__, torch.accelerator.device_count(), 'accelerator(s)')",
-    "diffusers": "import diffusers; print(diffusers.__version__)",
+    "diffusers": "import accelerate, diffusers, ftfy, safetensors, transformers; print(diffusers.__version__)",
     "codecs": "import av; av.codec.Codec('libx264', 'w'); av.codec.Codec('aac', 'w'); print('libx264, aac')",
 }
 REINSTALL = "make setup, or: pip install 'vitascope[local]'"

@@ -22,6 +22,8 @@ PROBE_DEADLINE_S = 10.0  # of one probe; a server that hangs must not hang its p
 KILL_DEADLINE_S = 10.0
 LOG_DEADLINE_S = 2.0
 
+FINAL_END = "cannot work as it is set up"  # what a child says by os.EX_CONFIG: another start would end the same way
+
 log = structlog.get_logger(__name__)
 
 
@@ -135,6 +137,8 @@ def compute_log_path(folder: DataFolder, child_name: str) -> Path:
 
 def describe_end(status: int) -> str:
     """Returns the end of a process in words; `status` as in `subprocess`: below zero is a signal's number."""
+    if status == os.EX_CONFIG:
+        return FINAL_END
     if status >= 0:
         return f"ended with status {status}"
     try:

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import structlog
 
-from vitascope.local.child import Child, ChildSpec, compute_log_path
+from vitascope.local.child import FINAL_END, Child, ChildSpec, compute_log_path
 from vitascope.local.errors import ChildFailedError
 from vitascope.local.folder import DataFolder
 from vitascope.local.logs import read_tail
@@ -99,7 +99,7 @@ class Keeper:
         while True:
             end = await self._run_once()
             failures = self._restarts.compute_failures(failures, ready_for_s=end.ready_for_s)
-            delay_s = self._restarts.plan_delay_s(failures)
+            delay_s = None if end.reason == FINAL_END else self._restarts.plan_delay_s(failures)
             if delay_s is None:
                 self._report(ChildState.FAILED, end.pid, end.reason)
                 raise await self._describe_failure(end, failures)

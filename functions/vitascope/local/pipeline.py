@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from vitascope.local import probes
 from vitascope.local.child import ChildSpec
@@ -23,11 +24,13 @@ class Pipeline:
     Attributes:
         servers: where NATS and S3 are.
         ports: ports by name: the HTTP door's, `denoise` for the first group, `denoise1` for the second, …
+        scratch: folder for files in the making.
         groups: number of denoise groups.
     """
 
     servers: Servers
     ports: Mapping[str, int]
+    scratch: Path
     groups: int = 1
 
     def plan_children(self) -> list[list[ChildSpec]]:
@@ -38,7 +41,8 @@ class Pipeline:
         """
         publish = ChildSpec(name="publish", argv=_python("vitascope", "publish"), env=self._env())
         stages = [self._plan_group(index) for index in range(self.groups)]
-        stages += [self._plan_stage("decode"), self._plan_stage("encode")]
+        scratch = {"VITASCOPE_ENCODE__SCRATCH": str(self.scratch)}
+        stages += [self._plan_stage("decode"), self._plan_stage("encode", more=scratch)]
         return [[self._plan_scheduler()], [publish, *stages], [self._plan_ingress()]]
 
     def _plan_scheduler(self) -> ChildSpec:

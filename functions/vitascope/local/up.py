@@ -1,6 +1,7 @@
 """The one-machine run: both servers, every process, until it is told to stop."""
 
 import asyncio
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,12 +71,21 @@ async def _start(
     names = name_ports(options.groups)
     ports = await asyncio.to_thread(settle_ports, folder.run / "pipeline-ports.json", names, wanted)
     servers = await start_servers(folder, supervisor)
-    for children in Pipeline(servers, ports, options.groups).plan_children():
+    scratch = await asyncio.to_thread(empty_scratch, folder)
+    for children in Pipeline(servers, ports, scratch, options.groups).plan_children():
         await supervisor.start(*children)
     addresses = _addresses(folder, servers, ports[INGRESS])
     announce_run(folder.path, RunningUp.of_this_process(addresses.url))
     on_ready(addresses)
     await supervisor.wait_failed()
+
+
+def empty_scratch(folder: DataFolder) -> Path:
+    """The folder for files in the making, without what a killed process left in it."""
+    scratch = folder.run / "scratch"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(mode=0o700)
+    return scratch
 
 
 def _addresses(folder: DataFolder, servers: Servers, port: int) -> UpAddresses:

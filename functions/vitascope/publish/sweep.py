@@ -12,7 +12,7 @@ ON_THE_WAY = (ObjectClass.CHECKPOINTS, ObjectClass.LATENTS, ObjectClass.FRAMES)
 class Sweeper:
     """Stages clean up after themselves; this is for a job that ended while nobody worked on it, or whose stage died.
 
-    A failed job keeps its objects until they expire: it can be tried again from where it failed.
+    A failed job keeps what it has until the store's rules expire it: the latents are GPU time that was paid for.
     """
 
     def __init__(self, store: ObjectStore) -> None:

@@ -10,6 +10,9 @@ from vitascope.runtime.stage import HandBack
 
 MAX_FAILURES = 3
 """So often a stage of one job may fail before the job does: once for chance, once for a bad machine, no more."""
+MAX_TAKES = 8
+"""So often an event may be delivered. A run that ends its process each time leaves no failure behind to count, only
+this number; outages and drains deliver again as well, so it is well above `MAX_FAILURES`."""
 BACKOFF_S = (1.0, 5.0, 15.0, 30.0)
 """Pauses before a repetition; the last one stays. A server holds back a redelivery for at most 30 s."""
 DETAIL_MAX_CHARS = 200
@@ -79,6 +82,13 @@ def judge(error: Exception | None, stage: Stage) -> Outcome:
     if code in OUTAGES:
         return Outcome(Verdict.WAIT, failure)
     return Outcome(Verdict.RETRY if is_retryable(failure) else Verdict.FAIL, failure)
+
+
+def judge_exhausted(stage: Stage, takes: int) -> Outcome:
+    """The outcome for work that was taken so often and never brought to an end."""
+    return Outcome(
+        Verdict.FAIL, Failure.of(_FAILED[stage], f"It was begun {takes - 1} times and not ended.", stage=stage)
+    )
 
 
 def is_retryable(failure: Failure) -> bool:

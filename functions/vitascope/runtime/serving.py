@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 
+from vitascope.contracts.failures import FailureKind, VitascopeError
 from vitascope.runtime.health import Health
 from vitascope.runtime.listener import open_listener
 from vitascope.runtime.ports import Bus, Clock, Ledger
@@ -52,7 +53,9 @@ class StageService:
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def serve(self, host: str, port: int, on_bound: Callable[[int], None] | None = None) -> int:
-        """Serves until a signal; the exit status of the process: 0 after a signal, 1 if something broke.
+        """Serves until a signal; gives the exit status of the process.
+
+        0 after a signal, 1 if something broke, `os.EX_CONFIG` if it cannot load and would not another time.
 
         The first SIGTERM or SIGINT drains, a second one ends the process at once. Must run in the main thread.
 
@@ -88,7 +91,8 @@ class StageService:
         if failure is not None:
             log.critical("loading failed", stage=self._loop.stage, error=str(failure), exc_info=failure)
             print(f"{self._loop.stage}: loading failed: {failure}", file=sys.stderr)  # noqa: T201 (for who reads no logs)
-            return 1
+            is_final = isinstance(failure, VitascopeError) and failure.kind is FailureKind.TERMINAL
+            return os.EX_CONFIG if is_final else 1
         self._health.is_loaded = self._model.ready = True
         log.info("ready", stage=self._loop.stage, model=self._model.name)
         status = await self._work({stop, stall, http})

@@ -6,10 +6,17 @@ Every setting is `VITASCOPE_<GROUP>__<NAME>`, for example `VITASCOPE_DENOISE__MI
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from vitascope.contracts.encoding import MAX_CRF, MIN_CRF, Preset
 from vitascope.contracts.ids import Token
+
+
+def name_settings(error: ValidationError) -> str:
+    """What is wrong with which variable, in one line."""
+    problems = ((problem["loc"], problem["msg"]) for problem in error.errors())
+    return "; ".join(f"VITASCOPE_{'__'.join(str(part).upper() for part in place)}: {text}" for place, text in problems)
 
 
 class Group(BaseModel):
@@ -86,9 +93,9 @@ class EncodeSettings(Group):
     pool: Token = "default"
     host: str = "127.0.0.1"
     port: int = Field(0, ge=0, le=65535)
-    threads: int | None = Field(None, ge=1, description="x264 threads; its own choice if absent")
-    crf: int = Field(18, ge=1, le=51)
-    preset: str = "medium"
+    threads: int | None = Field(None, ge=1, description="x264 threads; 4 if absent, since the number changes the bytes")
+    crf: int = Field(18, ge=MIN_CRF, le=MAX_CRF)
+    preset: Preset = "medium"
     concurrency: int = Field(2, ge=1, le=64, description="clips that one process encodes at a time")
     scratch: Path | None = Field(None, description="folder for files in the making; the system's if absent")
     grace_s: float = Field(30.0, gt=0)

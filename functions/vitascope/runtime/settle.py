@@ -13,7 +13,7 @@ from vitascope.contracts.jobs import JobRecord
 from vitascope.runtime import telemetry
 from vitascope.runtime.advance import advance
 from vitascope.runtime.dead_letters import make_dead_letter
-from vitascope.runtime.outcome import MAX_FAILURES, Outcome, Verdict, compute_delay_s, is_retryable
+from vitascope.runtime.outcome import MAX_FAILURES, Outcome, Verdict, compute_delay_s, is_retryable, judge_exhausted
 from vitascope.runtime.ports import Bus, Clock, Delivery, Ledger
 
 log = structlog.get_logger(__name__)
@@ -42,6 +42,18 @@ class Settler:
                 await delivery.retry(compute_delay_s(delivery.deliveries))
             case Verdict.RETRY | Verdict.FAIL:
                 await self._settle_failure(delivery, work, outcome)
+
+    async def exhaust(self, delivery: Delivery, work: WorkItem) -> None:
+        """Work that ended its process too often: the job fails, the event becomes a dead letter."""
+        current = await self._ledger.get(work.job)
+        states = STAGES[self._stage].states
+        if current is None or current.record.run.attempt != work.attempt or current.record.state not in states:
+            await self._settle_stale(delivery, work)
+            return
+        outcome = judge_exhausted(self._stage, delivery.deliveries)
+        assert outcome.failure is not None, "it says why"
+        await self._bury(delivery.event, outcome.failure, delivery.deliveries)
+        await self._settle_failure(delivery, work, outcome)
 
     async def reject(self, delivery: Delivery, reason: str) -> None:
         """An event that no handler can work on: dead letter, and never again."""

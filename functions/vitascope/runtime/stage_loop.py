@@ -10,7 +10,7 @@ from vitascope.contracts.events import WorkItem
 from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage
 from vitascope.runtime import telemetry
-from vitascope.runtime.outcome import OUTAGES, Outcome, Verdict, judge
+from vitascope.runtime.outcome import MAX_TAKES, OUTAGES, Outcome, Verdict, judge
 from vitascope.runtime.ports import Bus, Clock, Delivery, Ledger
 from vitascope.runtime.settle import Settler
 from vitascope.runtime.stage import Pulse, StageHandler
@@ -112,6 +112,9 @@ class StageLoop:
             work = self._read(delivery)
             if work is None:
                 await self._settler.reject(delivery, f"This is no event of {self.stage}.")
+                return
+            if delivery.deliveries > MAX_TAKES:
+                await self._settler.exhaust(delivery, work)
                 return
             await self._keep_alive(delivery, work)
         except asyncio.CancelledError:

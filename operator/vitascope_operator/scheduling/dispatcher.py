@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -19,6 +20,8 @@ from vitascope_operator.scheduling.view import STAGE_OF, FleetView
 
 RETRY_S = 1.0
 """Pause after an action that the bus or the ledger did not take: they reconnect by themselves."""
+MAX_LOSSES = 3
+"""A job that loses its group so often without a new checkpoint in between is taken for the cause, and fails."""
 
 log = structlog.get_logger(__name__)
 
@@ -126,8 +129,8 @@ class Dispatcher:
             case Dispatch():
                 return await self._start(view, action)
             case Requeue(job, attempt, reason):
-                log.warning("job requeued", job=job, attempt=attempt, reason=reason)
-                return await advance(self.ledger, job, lambda r: transitions.requeue(r, attempt, reason))
+                log.warning("job lost its group", job=job, attempt=attempt, reason=reason)
+                return await advance(self.ledger, job, partial(self._lose, attempt=attempt, reason=reason))
             case GiveUp(job):
                 log.info("start deadline passed", job=job)
                 return await advance(self.ledger, job, self._give_up)
@@ -157,6 +160,9 @@ class Dispatcher:
 
     async def _publish(self, record: JobRecord, stage: Stage) -> None:
         await self.bus.publish_work(_subject(record, stage), make_work_item(record, stage).to_event(self.clock.now()))
+
+    def _lose(self, record: JobRecord, *, attempt: int, reason: str) -> JobRecord:
+        return transitions.lose(record, attempt, reason, max_losses=MAX_LOSSES, now=self.clock.now())
 
     def _give_up(self, record: JobRecord) -> JobRecord:
         if record.state is not State.QUEUED:

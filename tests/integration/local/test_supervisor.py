@@ -104,6 +104,16 @@ async def test_hung_child_is_replaced(folder: DataFolder, reports: Reports, monk
         assert [] == list(answers)
 
 
+async def test_child_that_cannot_be_mended_is_not_started_again(folder: DataFolder, reports: Reports) -> None:
+    """Its status says that another start would end the same way: the run fails at once."""
+    async with Supervisor(folder, on_report=reports) as supervisor:
+        with pytest.raises(ChildFailedError, match="cannot work as it is set up"):
+            await supervisor.start(
+                ChildSpec(name="a", argv=python(f"exit({os.EX_CONFIG})"), is_ready=probe_file(Path("/nowhere")))
+            )
+    assert [ChildState.STARTED, ChildState.FAILED] == [report.state for report in reports.seen][:2]
+
+
 async def answer_next(answers: Iterator[bool]) -> bool:
     return next(answers, True)
 

@@ -91,6 +91,7 @@ REFUSED = [
     ("labels-control", {"labels": {"a": "\x07"}}, INVALID, "labels"),
     ("codec-string", {"video_codec_options": "crf=1"}, INVALID, "video_codec_options"),
     ("codec-unknown", {"video_codec_options": {"x264-params": "a"}}, FailureCode.UNKNOWN_FIELD, "video_codec_options"),
+    ("codec-crf-lossless", {"video_codec_options": {"crf": 0}}, INVALID, "video_codec_options"),
     ("codec-crf", {"video_codec_options": {"crf": 52}}, INVALID, "video_codec_options"),
     ("codec-crf-true", {"video_codec_options": {"crf": True}}, INVALID, "video_codec_options"),
     ("codec-crf-text", {"video_codec_options": {"crf": "1e1"}}, INVALID, "video_codec_options"),

@@ -27,7 +27,7 @@ def test_an_error_has_its_codes_kind_and_sentence(code: FailureCode) -> None:
     error = VitascopeError(code, "More words.", param="p")
     assert FAILURES[code].kind is error.kind
     assert f"{FAILURES[code].sentence} More words." == str(error)
-    assert Failure(code=code, message=str(error), stage="decode") == error.as_failure("decode")
+    assert Failure(code=code, message=str(error), stage="decode") == Failure.of(code, error.detail, stage="decode")
 
 
 def test_a_kept_failure_is_of_bounded_length() -> None:

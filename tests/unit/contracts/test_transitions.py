@@ -23,6 +23,7 @@ CHANGES: dict[str, Change] = {
     ),
     "drop checkpoint": lambda r, a: t.drop_checkpoint(r, a, "another engine"),
     "requeue": lambda r, a: t.requeue(r, a, "preempted"),
+    "lose": lambda r, a: t.lose(r, a, "gone", max_losses=3, now=NOW),
     "requeue failed": lambda r, a: t.requeue(r, a, "failed", failed=True),
     "note decode failure": lambda r, a: t.note_failure(r, a, Stage.DECODE, "oom"),
     "note encode failure": lambda r, a: t.note_failure(r, a, Stage.ENCODE, "oom"),
@@ -90,6 +91,29 @@ def test_requeue_keeps_checkpoint_and_start_raises_attempt() -> None:
     again = t.start(t.requeue(record, 1, "preempted", not_before=NOW), "g2", NOW + timedelta(seconds=9))
     assert (checkpoint, 10, 2, "g2") == (again.run.checkpoint, again.run.step, again.run.attempt, again.run.group)
     assert again.times.started == NOW
+
+
+def lose(record: JobRecord, attempt: int) -> JobRecord:
+    return t.lose(record, attempt, "its GPU group is gone", max_losses=3, now=NOW)
+
+
+def test_job_that_keeps_losing_its_group_fails() -> None:
+    """The third loss without progress in between ends it, with its code; those before put it back."""
+    record = record_in(State.RUNNING)
+    for attempt in (1, 2):
+        record = t.start(lose(record, attempt), "g0", NOW)
+    record = lose(record, 3)
+    assert record.run.failure is not None
+    assert (State.FAILED, FailureCode.GROUP_LOST) == (record.state, record.run.failure.code)
+
+
+def test_progress_forgives_losses() -> None:
+    """A long job on unsteady machines goes on as long as each loss comes after a newer checkpoint."""
+    record = record_in(State.RUNNING)
+    for attempt in range(1, 8):
+        checkpoint = Checkpoint(object=object_ref(), step=attempt, fingerprint="f")
+        record = t.start(lose(t.note_checkpoint(record, attempt, checkpoint), attempt), "g0", NOW)
+    assert (State.RUNNING, 8) == (record.state, record.run.attempt)
 
 
 def test_older_checkpoint_is_refused() -> None:

@@ -16,7 +16,7 @@ from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.pools import GroupRow, GroupState
 from vitascope.contracts.subjects import work_subject
 from vitascope.runtime.advance import advance
-from vitascope_operator.scheduling.dispatcher import Dispatcher
+from vitascope_operator.scheduling.dispatcher import MAX_LOSSES, Dispatcher
 from vitascope_operator.scheduling.view import REPAIR_AFTER_S
 
 TURNS = 300
@@ -111,6 +111,18 @@ async def test_job_of_a_lost_group_runs_elsewhere_with_a_new_attempt(world: Worl
         record = await world.get(job)
         assert (State.RUNNING, 2, "g1") == (record.state, record.run.attempt, record.run.group)
         assert await world.has_work(job, "g1")
+
+
+async def test_job_that_ends_every_group_fails(world: World) -> None:
+    """A job that takes its process down each time does not take the whole pool down."""
+    async with world.dispatching():
+        await world.add_group(holder="first")
+        job = await world.add_job()
+        for restart in range(MAX_LOSSES):
+            await world.add_group(holder=f"restart {restart}")
+        record = await world.get(job)
+        assert record.run.failure is not None
+        assert (State.FAILED, FailureCode.GROUP_LOST) == (record.state, record.run.failure.code)
 
 
 async def test_missing_event_is_published_again(world: World) -> None:
