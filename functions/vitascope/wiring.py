@@ -27,7 +27,15 @@ from vitascope.contracts.objects import PROBE_KEY
 from vitascope.contracts.pools import GroupRow, GroupState, presence_pool
 from vitascope.runtime.ports import SystemClock
 from vitascope.runtime.presence import Presence
-from vitascope.runtime.settings import S3Settings, Settings, name_settings
+from vitascope.runtime.settings import (
+    DecodeSettings,
+    DenoiseSettings,
+    EncodeSettings,
+    S3Settings,
+    Settings,
+    name_settings,
+)
+from vitascope.runtime.stage import StageHandler
 from vitascope.runtime.telemetry import configure_logs, serving_metrics
 
 log = structlog.get_logger(__name__)
@@ -157,8 +165,6 @@ async def run_denoise(settings: Settings) -> int:
     from vitascope.denoise.modular import ModularDenoiser  # noqa: PLC0415
     from vitascope.engine.denoise_model import DenoiseModel  # noqa: PLC0415
     from vitascope.engine.device import choose_device, limit_threads, parse_dtype  # noqa: PLC0415
-    from vitascope.runtime.serving import StageService  # noqa: PLC0415
-    from vitascope.runtime.stage_loop import StageLoop  # noqa: PLC0415
 
     own = settings.denoise
     entries = choose_models(load_catalog(settings.catalog), own.pool, own.models)
@@ -196,14 +202,8 @@ async def run_denoise(settings: Settings) -> int:
             settings=own,
             sampler=sampler,
         )
-        loop = StageLoop(
-            handler, ports.bus, ports.ledger, clock=ports.clock, pool=own.pool, group=own.group, limit=DENOISE_LIMIT
-        )
-        service = StageService(
-            loop, ports.bus, ports.ledger, clock=ports.clock, name="denoise", load=make_ready, grace_s=own.grace_s
-        )
         async with group.beating():
-            return await service.serve(own.host, own.port)
+            return await serve_stage(ports, handler, own, make_ready, group=own.group, limit=DENOISE_LIMIT)
 
 
 async def run_decode(settings: Settings) -> int:
@@ -212,8 +212,6 @@ async def run_decode(settings: Settings) -> int:
     from vitascope.decode.modular import ModularDecoder  # noqa: PLC0415
     from vitascope.engine.decode_model import DecodeModel  # noqa: PLC0415
     from vitascope.engine.device import choose_device, limit_threads, parse_dtype  # noqa: PLC0415
-    from vitascope.runtime.serving import StageService  # noqa: PLC0415
-    from vitascope.runtime.stage_loop import StageLoop  # noqa: PLC0415
 
     own = settings.decode
     entries = choose_models(load_catalog(settings.catalog), own.pool, own.models)
@@ -242,19 +240,13 @@ async def run_decode(settings: Settings) -> int:
             settings=own,
             thread=thread,
         )
-        loop = StageLoop(handler, ports.bus, ports.ledger, clock=ports.clock, pool=own.pool)
-        service = StageService(
-            loop, ports.bus, ports.ledger, clock=ports.clock, name="decode", load=make_ready, grace_s=own.grace_s
-        )
         async with presence.beating():
-            return await service.serve(own.host, own.port)
+            return await serve_stage(ports, handler, own, make_ready)
 
 
 async def run_encode(settings: Settings) -> int:
     """One encode process."""
     from vitascope.encode.handler import EncodeHandler  # noqa: PLC0415 (see the module)
-    from vitascope.runtime.serving import StageService  # noqa: PLC0415
-    from vitascope.runtime.stage_loop import StageLoop  # noqa: PLC0415
 
     own = settings.encode
     async with open_ready_ports(settings, "encode") as ports:
@@ -264,12 +256,28 @@ async def run_encode(settings: Settings) -> int:
             presence.change(state=GroupState.IDLE)
 
         handler = EncodeHandler(ledger=ports.ledger, bus=ports.bus, store=ports.store, clock=ports.clock, settings=own)
-        loop = StageLoop(handler, ports.bus, ports.ledger, clock=ports.clock, pool=own.pool, limit=own.concurrency)
-        service = StageService(
-            loop, ports.bus, ports.ledger, clock=ports.clock, name="encode", load=make_ready, grace_s=own.grace_s
-        )
         async with presence.beating():
-            return await service.serve(own.host, own.port)
+            return await serve_stage(ports, handler, own, make_ready, limit=own.concurrency)
+
+
+async def serve_stage(
+    ports: Ports,
+    handler: StageHandler,
+    own: DenoiseSettings | DecodeSettings | EncodeSettings,
+    load: Callable[[], Awaitable[None]],
+    *,
+    group: str | None = None,
+    limit: int = 1,
+) -> int:
+    """One stage behind its KServe face, until a signal; the exit status."""
+    from vitascope.runtime.serving import StageService  # noqa: PLC0415 (see the module)
+    from vitascope.runtime.stage_loop import StageLoop  # noqa: PLC0415 (as above)
+
+    loop = StageLoop(handler, ports.bus, ports.ledger, clock=ports.clock, pool=own.pool, group=group, limit=limit)
+    service = StageService(
+        loop, ports.bus, ports.ledger, clock=ports.clock, name=handler.stage, load=load, grace_s=own.grace_s
+    )
+    return await service.serve(own.host, own.port)
 
 
 ROLES: dict[str, Role] = {
