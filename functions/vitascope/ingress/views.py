@@ -47,6 +47,10 @@ EXAMPLE_JOB: dict[str, JsonValue] = {
     "reason": None,
     "created_at": "2026-01-01T00:00:00Z",
     "started_at": "2026-01-01T00:00:01Z",
+    "first_step_at": "2026-01-01T00:00:02Z",
+    "denoised_at": None,
+    "decoded_at": None,
+    "encoded_at": None,
     "finished_at": None,
     "result": None,
     "error": None,
@@ -120,6 +124,10 @@ class JobView(Frozen):
     reason: str | None = Field(description="why the job waits or has ended, in words")
     created_at: AwareDatetime
     started_at: AwareDatetime | None
+    first_step_at: AwareDatetime | None
+    denoised_at: AwareDatetime | None
+    decoded_at: AwareDatetime | None
+    encoded_at: AwareDatetime | None
     finished_at: AwareDatetime | None
     # what came out
     result: ResultView | None
