@@ -7,13 +7,12 @@ from typing import Annotated
 import typer
 
 from vitascope import __version__
-from vitascope.cli import jobs, service
+from vitascope.cli import jobs, offers, service
 from vitascope.cli.exits import CommandError, Exit
 from vitascope.cli.generate import Wish, generate_video
-from vitascope.cli.show import err, print_error, print_json
+from vitascope.cli.show import print_error, print_json
 
 app = typer.Typer(
-    help="Text in, finished video out: a durable video pipeline on this machine or a cluster.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -24,6 +23,26 @@ app.add_typer(jobs_app, name="jobs")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="The job's id, vj_…")]
+
+
+def print_version(*, is_asked: bool) -> None:
+    """Print the version and end, if it is asked for."""
+    if is_asked:
+        print(__version__)  # noqa: T201 (standard output is the interface)
+        raise typer.Exit
+
+
+@app.callback()
+def read_options(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=lambda asked: print_version(is_asked=asked)
+        ),
+    ] = False,
+) -> None:
+    """Text in, finished video out: a durable video pipeline on this machine or a cluster."""
 
 
 @app.command()
@@ -67,8 +86,8 @@ def up(
 
 @app.command()
 def models(*, as_json: AsJson = False) -> None:
-    """List the models, their shapes and limits."""
-    service.show_models(as_json=as_json)
+    """List the models: what they can do, their defaults, limits and shapes."""
+    offers.show_models(as_json=as_json)
 
 
 @app.command()
@@ -84,9 +103,12 @@ def doctor(*, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def version() -> None:
+def version(*, as_json: AsJson = False) -> None:
     """Print the version."""
-    print(__version__)  # noqa: T201 (standard output is the interface)
+    if as_json:
+        print_json({"version": __version__})
+    else:
+        print_version(is_asked=True)
 
 
 @jobs_app.command("list")
@@ -136,16 +158,13 @@ def main() -> None:
         app()
     except CommandError as error:
         if "--json" in sys.argv:
-            print_json(
-                {"event": "error", "what": error.what, "why": error.why, "fix": error.fix, "exit": int(error.code)}
-            )
+            print_json(error.to_json())
         print_error(error)
         sys.exit(error.code)
-    except KeyboardInterrupt:
-        err.print("interrupted")
-        sys.exit(Exit.INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output has gone, as in `| head`
-        sys.exit(Exit.OK)
+    except SystemExit as end:  # typer has told people on standard error what is wrong with the command line
+        if end.code == Exit.USAGE and "--json" in sys.argv:
+            print_json(CommandError(Exit.USAGE, "the command line is wrong", why="standard error has it").to_json())
+        raise
 
 
 if __name__ == "__main__":

@@ -5,23 +5,36 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
+from vitascope.cli.answers import (
+    JOB,
+    JOBS,
+    MODELS,
+    QUEUE,
+    READINESS,
+    Json,
+    fits,
+    make_foreign,
+    make_refusal,
+    read_answer,
+    read_json,
+)
 from vitascope.cli.exits import CommandError, Exit
 
 TIMEOUT_S = 30.0
 CHUNK_BYTES = 256 * 1024
-
-Json = dict[str, Any]  # answers of the HTTP API, read by name and shown; the service has validated them
+MAX_PORT = 65535
 
 
 @dataclass(frozen=True)
 class Client:
     """Talks to one service.
 
-    Errors: `CommandError` with `UNREACHABLE` if nothing answers, with `REJECTED` and the service's own words if it
-    turns the request down.
+    Errors: `CommandError` with `UNREACHABLE` if nothing answers; with `REJECTED` or `NOT_READY` and the service's own
+    words if it turns the request down; with `REJECTED` if what answers is no vitascope service.
     """
 
     url: str
@@ -29,46 +42,51 @@ class Client:
 
     def submit(self, body: Json, idempotency_key: str) -> Json:
         """Create a job; sent again with the same key it is the same job."""
-        return self._json("POST", "/v1/video-jobs", json=body, headers={"Idempotency-Key": idempotency_key})
+        headers = {"Idempotency-Key": idempotency_key}
+        return read_answer(self._send("POST", "/v1/video-jobs", json=body, headers=headers), JOB)
 
     def get(self, job: str) -> Json:
         """The job as it is now."""
-        return self._json("GET", f"/v1/video-jobs/{job}")
+        return read_answer(self._send("GET", _path(job)), JOB)
 
     def list(self, **query: str | int | None) -> Json:
         """A page of jobs: `data`, `has_more`."""
-        return self._json("GET", "/v1/video-jobs", params={k: v for k, v in query.items() if v is not None})
+        given = {name: value for name, value in query.items() if value is not None}
+        return read_answer(self._send("GET", "/v1/video-jobs", params=given), JOBS)
 
     def cancel(self, job: str) -> Json:
         """Cancel the job; doing it twice is the same as once."""
-        return self._json("POST", f"/v1/video-jobs/{job}/cancel")
+        return read_answer(self._send("POST", f"{_path(job)}/cancel"), JOB)
 
     def models(self) -> Json:
         """What the service offers."""
-        return self._json("GET", "/v1/models")
+        return read_answer(self._send("GET", "/v1/models"), MODELS)
 
     def queue(self) -> Json:
         """What waits and what runs."""
-        return self._json("GET", "/v1/queue")
+        return read_answer(self._send("GET", "/v1/queue"), QUEUE)
 
     def readiness(self) -> tuple[bool, Json]:
         """Whether a job would run, and what the service says about its parts."""
         response = self._send("GET", "/readyz")
-        return response.status_code == httpx.codes.OK, response.json()
+        body = read_json(response)
+        if fits(body, READINESS):  # a service that is not ready says so with an error's status
+            return response.is_success, body
+        raise make_foreign(response) if response.is_success else make_refusal(response)
 
     def download(self, job: str, path: Path) -> int:
         """Write the finished video to a file, whole or not at all; returns its length in bytes."""
         partial = path.with_name(f".{path.name}.partial")
         try:
-            with self._open() as http, http.stream("GET", f"/v1/video-jobs/{job}/content") as response:
-                if response.is_error:
+            with self._open() as http, http.stream("GET", f"{_path(job)}/content") as response:
+                if not response.is_success:
                     response.read()
-                    raise rejected(response)
+                    raise make_refusal(response)
                 with partial.open("wb") as out:
                     for piece in response.iter_bytes(CHUNK_BYTES):
                         out.write(piece)
             partial.replace(path)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise self._unreachable(error) from error
         except OSError as error:
             raise CommandError(Exit.FAILED, f"{path} could not be written", why=str(error)) from error
@@ -79,51 +97,43 @@ class Client:
     def follow(self, job: str) -> Iterator[tuple[str, str, str]]:
         """Server-sent events of a job as (id, event, data), until the service closes the stream."""
         try:
-            with self._open(read_s=60.0) as http, http.stream("GET", f"/v1/video-jobs/{job}/events") as response:
-                if response.is_error:
+            with self._open(read_s=60.0) as http, http.stream("GET", f"{_path(job)}/events") as response:
+                if not response.is_success:
                     response.read()
-                    raise rejected(response)
+                    raise make_refusal(response)
+                if not response.headers.get("content-type", "").startswith("text/event-stream"):
+                    raise make_foreign(response)
                 yield from parse_events(response.iter_lines())
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise self._unreachable(error) from error
 
-    def _json(self, method: str, path: str, **options: Any) -> Json:  # options of httpx
-        response = self._send(method, path, **options)
-        if response.is_error:
-            raise rejected(response)
-        answer: Json = response.json()
-        return answer
-
-    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:  # as above
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:  # options of httpx
         try:
             with self._open() as http:
                 return http.request(method, path, **options)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise self._unreachable(error) from error
 
     def _open(self, read_s: float = TIMEOUT_S) -> httpx.Client:
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         timeout = httpx.Timeout(TIMEOUT_S, read=read_s)
-        return httpx.Client(base_url=self.url, headers=headers, timeout=timeout, follow_redirects=False)
+        try:
+            return httpx.Client(base_url=self.url, headers=headers, timeout=timeout, follow_redirects=False)
+        except (ImportError, ValueError, httpx.InvalidURL) as error:  # the address itself was checked before
+            raise CommandError(
+                Exit.USAGE,
+                "the proxy that the environment names cannot be used",
+                why=str(error),
+                fix="Correct HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, or name the service's host in NO_PROXY.",
+            ) from error
 
-    def _unreachable(self, error: httpx.TransportError) -> CommandError:
+    def _unreachable(self, error: httpx.RequestError) -> CommandError:
         return CommandError(
             Exit.UNREACHABLE,
             f"no answer from {self.url}",
             why=str(error) or type(error).__name__,
             fix="Start a service with `vitascope up`, or set VITASCOPE_URL to one that runs.",
         )
-
-
-def rejected(response: httpx.Response) -> CommandError:
-    """The service's own words as an error."""
-    try:
-        error = response.json()["error"]
-        what, code, param = error["message"], error["code"], error.get("param")
-    except (ValueError, KeyError, TypeError):
-        what, code, param = f"the service answered {response.status_code}", None, None
-    why = ", ".join(part for part in (f"code {code}" if code else "", f"field {param}" if param else "") if part)
-    return CommandError(Exit.REJECTED, what, why=why)
 
 
 def parse_events(lines: Iterator[str]) -> Iterator[tuple[str, str, str]]:
@@ -140,5 +150,32 @@ def parse_events(lines: Iterator[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def client_from_environment(url: str) -> Client:
-    """A client with the key of `$VITASCOPE_API_KEY`."""
-    return Client(url.rstrip("/"), os.environ.get("VITASCOPE_API_KEY") or None)
+    """A client with the key of `$VITASCOPE_API_KEY`.
+
+    Raises:
+        CommandError: `USAGE`, the address is none or the key cannot be sent.
+    """
+    key = os.environ.get("VITASCOPE_API_KEY") or None
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise CommandError(Exit.USAGE, "VITASCOPE_API_KEY is no key", why="it has characters that no header can carry")
+    if problem := find_problem(url):
+        fix = "Set VITASCOPE_URL to an address such as http://127.0.0.1:8765."
+        raise CommandError(Exit.USAGE, f"VITASCOPE_URL is no address of a service: {url}", why=problem, fix=fix)
+    return Client(url.rstrip("/"), key)
+
+
+def find_problem(url: str) -> str:
+    """What is wrong with the address of a service; empty if nothing is."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        return str(error)
+    if parsed.scheme not in {"http", "https"}:
+        return "it does not begin with http:// or https://"
+    if not parsed.host:
+        return "it names no host"
+    return "" if parsed.port is None or parsed.port <= MAX_PORT else f"there is no port {parsed.port}"
+
+
+def _path(job: str) -> str:
+    return f"/v1/video-jobs/{quote(job, safe='')}"

@@ -4,7 +4,8 @@ import json
 import time
 from collections.abc import Callable
 
-from vitascope.cli.client import Client, Json
+from vitascope.cli.answers import Json
+from vitascope.cli.client import Client
 from vitascope.cli.exits import CommandError, Exit
 
 RECONNECT_S = 1.0
@@ -18,7 +19,7 @@ def follow_job(client: Client, job: Json, on_change: Callable[[Json], None]) -> 
     """Call `on_change` with each newer state of the job until it has ended, and return the last.
 
     Raises:
-        CommandError: the service stays away for longer than `GIVE_UP_S`, or does not know the job.
+        CommandError: the service stays away or unavailable for longer than `GIVE_UP_S`, or does not know the job.
     """
     on_change(job)
     lost_since: float | None = None
@@ -26,7 +27,7 @@ def follow_job(client: Client, job: Json, on_change: Callable[[Json], None]) -> 
         try:
             for _, _, data in client.follow(job["id"]):
                 lost_since = None
-                job = merge(job, json.loads(data))
+                job = merge(job, read_event(data))
                 on_change(job)
                 if job["status"] in ENDED:
                     break
@@ -34,12 +35,27 @@ def follow_job(client: Client, job: Json, on_change: Callable[[Json], None]) -> 
         except CommandError as error:
             now = time.monotonic()
             lost_since = lost_since or now
-            if error.code is not Exit.UNREACHABLE or now - lost_since > GIVE_UP_S:
+            if error.code not in {Exit.UNREACHABLE, Exit.NOT_READY} or now - lost_since > GIVE_UP_S:
                 raise
             time.sleep(RECONNECT_S)
     job = client.get(job["id"])
     on_change(job)
     return job
+
+
+def read_event(data: str) -> Json:
+    """What an event says of the job.
+
+    Raises:
+        CommandError: `REJECTED`, it is no JSON object.
+    """
+    try:
+        news = json.loads(data)
+    except ValueError:
+        news = None
+    if not isinstance(news, dict):
+        raise CommandError(Exit.REJECTED, "the service sent an event that is not of the vitascope API", why=data[:100])
+    return news
 
 
 def merge(job: Json, news: Json) -> Json:
@@ -54,5 +70,6 @@ def raise_unless_succeeded(job: Json) -> None:
     if status == "succeeded":
         return
     code = Exit.CANCELLED if status == "cancelled" else Exit.FAILED
-    why = f"code {error['code']}" if error.get("code") else ""
-    raise CommandError(code, f"job {job['id']} {status}: {error.get('message') or 'no reason given'}", why=why)
+    why = f"stage {error['stage']}" if error.get("stage") else ""
+    what = f"job {job['id']} {status}: {error.get('message') or 'no reason given'}"
+    raise CommandError(code, what, why=why, word=error.get("code") or "")

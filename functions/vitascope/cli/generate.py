@@ -1,6 +1,7 @@
 """`vitascope generate`: submit, follow, fetch."""
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -8,7 +9,8 @@ from pathlib import Path
 
 from ulid import ULID
 
-from vitascope.cli.client import Client, Json
+from vitascope.cli.answers import Json
+from vitascope.cli.client import Client
 from vitascope.cli.exits import CommandError, Exit
 from vitascope.cli.follow import follow_job, raise_unless_succeeded
 from vitascope.cli.show import describe_stages, format_seconds, job_progress, out, print_json
@@ -62,10 +64,10 @@ def generate_video(wish: Wish, output: Path, *, as_json: bool) -> None:
     if as_json:
         print_json({**job, "file": str(output.resolve()), "bytes": size_bytes, "wall_seconds": round(took_s, 3)})
         return
-    out.print(f"[bold green]{output.resolve()}[/]", highlight=False, soft_wrap=True)
+    out.print(str(output.resolve()), style="bold green", highlight=False, markup=False, soft_wrap=True)
     shape = f"{job['width']}x{job['height']}, {job['num_frames']} frames at {job['fps']} fps, seed {job['seed']}"
-    out.print(f"  {shape}, {size_bytes:,} bytes", highlight=False)
-    out.print(f"  {describe_stages(job)}; {format_seconds(took_s)} in all", highlight=False)
+    out.print(f"  {shape}, {size_bytes:,} bytes", highlight=False, soft_wrap=True)
+    out.print(f"  {describe_stages(job)}; {format_seconds(took_s)} in all", highlight=False, soft_wrap=True)
 
 
 def submit_and_follow(client: Client, wish: Wish, on_change: Callable[[Json], None]) -> Json:
@@ -81,12 +83,17 @@ def submit_and_follow(client: Client, wish: Wish, on_change: Callable[[Json], No
 
 
 def check_writable(output: Path) -> None:
-    """Find out before any GPU time that the file cannot be written.
+    """Find out before any work that the file cannot be written.
 
     Raises:
         CommandError: `USAGE`.
     """
-    folder = output.resolve().parent
-    if output.is_dir() or not folder.is_dir():
-        why = "it is a folder" if output.is_dir() else f"there is no folder {folder}"
+    folder, why = output.resolve().parent, ""
+    if output.is_dir():
+        why = "it is a folder"
+    elif not folder.is_dir():
+        why = f"there is no folder {folder}"
+    elif not os.access(folder, os.W_OK):
+        why = f"the folder {folder} is not writable"
+    if why:
         raise CommandError(Exit.USAGE, f"{output} cannot be written", why=why, fix="Name a file with -o.")

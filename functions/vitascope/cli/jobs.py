@@ -1,12 +1,15 @@
 """`vitascope jobs …`."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from vitascope.cli.answers import Json
 from vitascope.cli.follow import follow_job, raise_unless_succeeded
-from vitascope.cli.show import describe_pace, describe_stages, job_progress, out, print_json, print_table
+from vitascope.cli.generate import check_writable
+from vitascope.cli.show import describe_pace, describe_stages, err, job_progress, out, print_json, print_table
 from vitascope.cli.target import find_client
 
-PROMPT_WIDTH = 48
 SHOWN_FIRST = ("id", "status", "reason", "model", "prompt")
 HIDDEN = frozenset({"object"})
 
@@ -19,12 +22,12 @@ def list_jobs(status: str | None, limit: int, after: str | None, *, as_json: boo
         return
     rows = [
         (job["id"], job["status"], f"{job.get('step') or 0}/{job['steps']}", f"{job['width']}x{job['height']}",
-         job["num_frames"], shorten(job["prompt"]))
+         job["num_frames"], job["prompt"])
         for job in page["data"]
     ]  # fmt: skip
-    print_table(("job", "status", "step", "size", "frames", "prompt"), rows)
-    if page.get("has_more"):
-        out.print(f"more: vitascope jobs list --after {page['data'][-1]['id']}", style="dim", highlight=False)
+    print_table(("job", "status", "step", "size", "frames", "prompt"), rows, shortens=True)
+    if page.get("has_more") and rows:
+        err.print(f"more: vitascope jobs list --after {rows[-1][0]}", style="dim", highlight=False, soft_wrap=True)
 
 
 def show_job(job_id: str, *, as_json: bool) -> None:
@@ -34,7 +37,7 @@ def show_job(job_id: str, *, as_json: bool) -> None:
         print_json(job)
         return
     names = [*SHOWN_FIRST, *(name for name in job if name not in {*SHOWN_FIRST, *HIDDEN})]
-    print_table(("field", "value"), [(name, job[name]) for name in names if job.get(name) not in (None, {}, [])])
+    print_table(("field", "value"), list(flatten({name: job.get(name) for name in names})))
 
 
 def watch_job(job_id: str, *, as_json: bool) -> None:
@@ -46,7 +49,7 @@ def watch_job(job_id: str, *, as_json: bool) -> None:
     else:
         with job_progress() as progress:
             job = follow_job(client, job, progress.job)
-        out.print(f"{job['id']} {job['status']} {describe_stages(job)}".rstrip(), highlight=False)
+        out.print(f"{job['id']} {job['status']} {describe_stages(job)}".rstrip(), highlight=False, soft_wrap=True)
     raise_unless_succeeded(job)
 
 
@@ -56,19 +59,23 @@ def cancel_job(job_id: str, *, as_json: bool) -> None:
     if as_json:
         print_json(job)
     else:
-        out.print(f"{job['id']} {job['status']} {describe_pace(job)}".rstrip(), highlight=False)
+        out.print(f"{job['id']} {job['status']} {describe_pace(job)}".rstrip(), highlight=False, soft_wrap=True)
 
 
 def fetch_job(job_id: str, output: Path, *, as_json: bool) -> None:
     """Write the finished video to a file."""
+    check_writable(output)
     size_bytes = find_client().download(job_id, output)
     if as_json:
         print_json({"id": job_id, "file": str(output.resolve()), "bytes": size_bytes})
     else:
-        out.print(f"{output.resolve()} ({size_bytes:,} bytes)", highlight=False, soft_wrap=True)
+        out.print(f"{output.resolve()} ({size_bytes:,} bytes)", highlight=False, markup=False, soft_wrap=True)
 
 
-def shorten(text: str) -> str:
-    """The beginning of a text, for one line of a table."""
-    line = " ".join(text.split())
-    return line if len(line) <= PROMPT_WIDTH else f"{line[: PROMPT_WIDTH - 1]}…"
+def flatten(fields: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:  # whatever JSON holds
+    """Each field that has a value as (name, value); a field of an inner object is `outer.inner`."""
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            yield from flatten(value, f"{prefix}{name}.")
+        elif value not in (None, []):
+            yield f"{prefix}{name}", value

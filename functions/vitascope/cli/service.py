@@ -1,7 +1,11 @@
-"""`vitascope up`, `models`, `status` and `doctor`."""
+"""`vitascope up`, `status` and `doctor`."""
 
 import asyncio
 from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
+from rich.text import Text
 
 from vitascope.cli.exits import CommandError, Exit
 from vitascope.cli.show import err, out, print_json, print_table
@@ -10,21 +14,38 @@ from vitascope.local.checks import CheckState, run_checks
 from vitascope.local.errors import LocalRunError
 from vitascope.local.keeper import ChildReport, ChildState
 from vitascope.local.up import UpAddresses, UpOptions, run_up
-from vitascope.runtime.settings import LogSettings
+from vitascope.runtime.settings import LogSettings, Settings, name_settings
 from vitascope.runtime.telemetry import configure_logs
 
-MARKS = {CheckState.OK: "[green]ok[/]", CheckState.WARNING: "[yellow]warning[/]", CheckState.MISSING: "[red]missing[/]"}
+STYLES = {CheckState.OK: "green", CheckState.WARNING: "yellow", CheckState.MISSING: "red"}
 
 
 def run_service(data: Path | None, port: int, groups: int, *, as_json: bool) -> None:
     """Run everything until SIGINT or SIGTERM."""
+    check_settings()  # every process reads them at its start: a bad one is better said once, and before
     configure_logs(LogSettings(level="error", format="text"), "up")  # its reports are what people read
     options = UpOptions(data or default_data_folder(), port, groups)
     on_ready, on_report = (tell_ready_json, tell_report_json) if as_json else (tell_ready, tell_report)
     try:
         asyncio.run(run_up(options, on_ready=on_ready, on_report=on_report))
     except LocalRunError as error:
-        raise CommandError(Exit.NOT_READY, error.happened, why=error.why, fix=error.remedy) from error
+        raise CommandError(Exit.NOT_READY, error.happened, why=error.why.strip(), fix=f"{error.remedy}.") from error
+
+
+def check_settings() -> None:
+    """Find a bad setting in the environment.
+
+    Raises:
+        CommandError: `USAGE`, with the names of the variables.
+    """
+    fix = "Correct or unset it; docs/cli.md has the settings."
+    try:
+        Settings()
+    except ValidationError as error:
+        raise CommandError(Exit.USAGE, "a setting is wrong", why=name_settings(error), fix=fix) from error
+    except SettingsError as error:  # text where a group of settings belongs
+        why = f"VITASCOPE_…: {error}"
+        raise CommandError(Exit.USAGE, "a setting is wrong", why=why, fix=fix) from error
 
 
 def tell_ready(addresses: UpAddresses) -> None:
@@ -59,32 +80,21 @@ def tell_report_json(report: ChildReport) -> None:
     print_json({"event": "child", "child": report.child, "state": report.state.value, "reason": report.reason})
 
 
-def show_models(*, as_json: bool) -> None:
-    """Each model with its shapes."""
-    answer = find_client().models()
-    if as_json:
-        print_json(answer)
-        return
-    for model in answer["data"]:
-        out.print(f"[bold]{model['id']}[/]  {model.get('title') or ''}", highlight=False)
-        rows = [(b["name"], b["size"], b["num_frames"], b["price_units"]) for b in model["buckets"]]
-        print_table(("bucket", "size", "frames", "price of default steps"), rows)
-
-
 def show_status(*, as_json: bool) -> None:
     """Whether a job would run; the exit status says it too."""
     client = find_client()
     is_ready, parts = client.readiness()
+    missing = [name for name, is_there in parts["checks"].items() if not is_there]
     queue = client.queue() if is_ready else None
     if as_json:
         print_json({"url": client.url, "ready": is_ready, "parts": parts, "queue": queue})
     else:
-        out.print(f"{client.url} {'ready' if is_ready else 'not ready'}", highlight=False)
-        print_table(("part", "state"), [(name, value) for name, value in parts.get("checks", {}).items()])
+        out.print(f"{client.url} {'ready' if is_ready else 'not ready'}", highlight=False, markup=False, soft_wrap=True)
+        print_table(("part", "state"), [(name, "missing" if name in missing else "ok") for name in parts["checks"]])
         if queue is not None:
             print_table(("jobs", "count"), list(queue["jobs"].items()))
     if not is_ready:
-        raise CommandError(Exit.NOT_READY, "a job would not run now", why=str(parts))
+        raise CommandError(Exit.NOT_READY, "a job would not run now", why=f"missing: {', '.join(missing)}")
 
 
 def show_checks(*, as_json: bool) -> None:
@@ -95,7 +105,8 @@ def show_checks(*, as_json: bool) -> None:
     else:
         for check in checks:
             fix = f"\n         fix: {check.fix}" if check.fix else ""
-            out.print(f"{MARKS[check.state]:<18} {check.name}: {check.found}{fix}", highlight=False, soft_wrap=True)
+            mark = Text(f"{check.state.value:<8} ", STYLES[check.state])
+            out.print(mark + Text(f"{check.name}: {check.found}{fix}"), soft_wrap=True)
     missing = [check.name for check in checks if check.state is CheckState.MISSING]
     if missing:
         raise CommandError(Exit.NOT_READY, f"missing: {', '.join(missing)}")

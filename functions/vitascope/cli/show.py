@@ -1,20 +1,24 @@
 """What people see: progress of a job, tables, errors."""
 
 import json
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
-from rich.table import Table
+from rich.text import Text
 
-from vitascope.cli.client import Json
+from vitascope.cli.answers import Json
 from vitascope.cli.exits import CommandError
 
 out = Console()
 err = Console(stderr=True)
 
+MIN_SHORTENED = 16
+"""Cells that a column which gives way keeps, however narrow the terminal is."""
 WAITING = {"queued": "waiting", "running": "denoising", "decoding": "decoding", "encoding": "encoding"}
 
 
@@ -25,21 +29,41 @@ def print_json(value: Any) -> None:  # whatever JSON holds
 
 def print_error(error: CommandError) -> None:
     """What happened, why, and what to do, on standard error."""
-    err.print(f"[bold red]error:[/] {error.what}", highlight=False, soft_wrap=True)
+    what = f"{error.what} ({error.word})" if error.word else error.what
+    err.print(Text.assemble(("error:", "bold red"), f" {what}"), soft_wrap=True)
     if error.why:
         err.print(f"  why: {error.why}", highlight=False, markup=False, soft_wrap=True)
     if error.fix:
         err.print(f"  fix: {error.fix}", highlight=False, markup=False, soft_wrap=True)
 
 
-def print_table(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    """A plain table on standard output; `-` where there is nothing."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*("-" if cell is None else str(cell) for cell in row))
-    out.print(table)
+def print_table(columns: tuple[str, ...], rows: list[tuple[Any, ...]], *, shortens: bool = False) -> None:
+    """One line a row on standard output, never folded; `-` where there is nothing.
+
+    A terminal gets aligned columns, of which the last gives way to its width if `shortens`; programs get all of each
+    cell, with a tab between two.
+    """
+    table = [columns, *(tuple(format_cell(cell) for cell in row) for row in rows)]
+    if not out.is_terminal:
+        for cells in table:
+            print("\t".join(cells))  # noqa: T201 (standard output is the interface)
+        return
+    widths = [max(cell_len(cells[at]) for cells in table) for at in range(len(columns) - 1)]
+    room = max(MIN_SHORTENED, out.width - sum(widths) - 2 * len(widths))
+    for number, cells in enumerate(table):
+        last = Text(cells[-1])
+        if shortens:
+            last.truncate(room, overflow="ellipsis")
+        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=False))
+        out.print(Text("  ").join([*map(Text, padded), last]), style="" if number else "bold", soft_wrap=True)
+
+
+def format_cell(value: Any) -> str:  # whatever JSON holds
+    """A value in one line: text as it is but for white space and control characters, all else as compact JSON."""
+    if value is None or value == "":
+        return "-"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return " ".join("".join(" " if unicodedata.category(char) == "Cc" else char for char in text).split())
 
 
 class JobProgress:

@@ -2,10 +2,11 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +18,6 @@ from vitascope.local.running import find_run
 
 START_DEADLINE_S = 900.0
 STOP_DEADLINE_S = 60.0
-POLL_S = 0.1
 
 
 def default_data_folder() -> Path:
@@ -52,7 +52,7 @@ def find_or_start_client(on_wait: Callable[[str], None]) -> Iterator[Client]:
         yield client
         return
     on_wait("starting a pipeline for this one video (`vitascope up` keeps one running)")
-    with tempfile.TemporaryDirectory(prefix="vitascope-") as folder, _temporary_run(Path(folder), on_wait) as url:
+    with _temporary_run(on_wait) as url:
         yield client_from_environment(url)
 
 
@@ -64,40 +64,67 @@ def _find_client() -> Client | None:
 
 
 @contextmanager
-def _temporary_run(folder: Path, on_wait: Callable[[str], None]) -> Iterator[str]:
-    """A `vitascope up` on free ports, tied to this process's life even if that is killed."""
-    up = (sys.executable, "-m", "vitascope", "up", "--data", str(folder), "--port", "0", "--json")
-    process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
-        [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *up],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # Ctrl-C reaches this process only, which then stops the run in order
-    )
+def _temporary_run(on_wait: Callable[[str], None]) -> Iterator[str]:
+    """The URL of a `vitascope up` on free ports; its data folder goes with it, unless it did not start."""
+    folder = Path(tempfile.mkdtemp(prefix="vitascope-"))
+    process = _spawn_up(folder)
+    is_kept = False
     try:
-        yield _wait_ready(process, folder, on_wait)
+        try:
+            url = wait_ready(process, folder, on_wait)
+        except CommandError:
+            is_kept = True  # its logs say more than the error can
+            raise
+        yield url
     finally:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_DEADLINE_S)
         process.kill()
         process.communicate()
+        if not is_kept:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait_ready(process: subprocess.Popen[str], folder: Path, on_wait: Callable[[str], None]) -> str:
-    """The URL of the run; its reports of starting children are passed on."""
+def _spawn_up(folder: Path) -> subprocess.Popen[str]:
+    """Start the run, tied to this process's life even if that is killed; what it says to people lies in the folder."""
+    up = (sys.executable, "-m", "vitascope", "up", "--data", str(folder), "--port", "0", "--json")
+    with (folder / "up.log").open("w") as said:
+        return subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+            [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *up],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            start_new_session=True,  # Ctrl-C reaches this process only, which then stops the run in order
+        )
+
+
+def wait_ready(process: subprocess.Popen[str], folder: Path, on_wait: Callable[[str], None]) -> str:
+    """The URL of the run; its reports of starting children are passed on. After `START_DEADLINE_S` it is stopped.
+
+    Raises:
+        CommandError: it did not start; the error says why, and names the folder where its logs lie.
+    """
     assert process.stdout is not None
-    deadline = time.monotonic() + START_DEADLINE_S
-    for line in process.stdout:
-        report = json.loads(line)
-        if report["event"] == "ready":
-            return str(report["url"])
-        if report["event"] == "error":
-            raise CommandError(Exit.NOT_READY, report["what"], why=report["why"], fix=report["fix"])
-        on_wait(f"{report['child']}: {report['state']}")
-        if time.monotonic() > deadline:
-            break
+    deadline = threading.Timer(START_DEADLINE_S, process.terminate)
+    deadline.daemon = True
+    deadline.start()
+    last_reason = ""
+    try:
+        for line in process.stdout:
+            report = json.loads(line)
+            if report["event"] == "ready":
+                return str(report["url"])
+            if report["event"] == "error":
+                fix = f"{report['fix']} The data folder with the logs is kept: {folder}".strip()
+                raise CommandError(Exit(report["exit"]), report["what"], why=report["why"], fix=fix)
+            reason = f" ({report['reason']})" if report["reason"] else ""
+            last_reason = f"{report['child']} {report['state']}{reason}" if reason else last_reason
+            on_wait(f"{report['child']}: {report['state']}{reason}")
+    finally:
+        deadline.cancel()
     raise CommandError(
-        Exit.NOT_READY, "the pipeline did not start", why=f"its logs were in {folder / 'logs'}",
-        fix="Run `vitascope doctor`, or `vitascope up` to see what it says.",
+        Exit.NOT_READY, "the pipeline did not start", why=last_reason or f"{folder / 'up.log'} has its last words",
+        fix=f"Run `vitascope doctor`. The data folder with the logs is kept: {folder}",
     )  # fmt: skip

@@ -1,10 +1,11 @@
 """Following a job, and what its end means for the exit status."""
 
+import os
+import time
 from typing import Any
 
 import pytest
 
-from vitascope.cli import follow
 from vitascope.cli.exits import CommandError, Exit
 from vitascope.cli.follow import follow_job, merge, raise_unless_succeeded
 from vitascope.cli.generate import Wish, check_writable, read_fps
@@ -32,9 +33,11 @@ class ScriptedService:
 
 def test_follows_through_a_restart_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage is waited out; each newer state is shown once it is known."""
-    monkeypatch.setattr(follow.time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     away = CommandError(Exit.UNREACHABLE, "gone")
-    service, seen = ScriptedService(['{"step": 4}'], away, ['{"status": "succeeded"}']), []
+    busy = CommandError(Exit.NOT_READY, "the service answered 502")
+    service = ScriptedService(['{"step": 4}'], away, busy, ['{"status": "succeeded"}'])
+    seen: list[dict[str, Any]] = []
     job = follow_job(service, dict(RUNNING), seen.append)  # type: ignore[arg-type]  # the three calls it makes
     assert "succeeded" == job["status"]
     assert [3, 4] == [state["step"] for state in seen[:2]]
@@ -43,11 +46,19 @@ def test_follows_through_a_restart_of_the_service(monkeypatch: pytest.MonkeyPatc
 def test_gives_up_on_a_service_that_stays_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """After two minutes; the job goes on without us."""
     now = iter(range(0, 100_000, 60))
-    monkeypatch.setattr(follow.time, "sleep", lambda _: None)
-    monkeypatch.setattr(follow.time, "monotonic", lambda: float(next(now)))
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(now)))
     service = ScriptedService(*[CommandError(Exit.UNREACHABLE, "gone")] * 10)
     with pytest.raises(CommandError, match="gone"):
         follow_job(service, dict(RUNNING), lambda _: None)  # type: ignore[arg-type]  # as above
+
+
+@pytest.mark.parametrize("event", ["<html>", "[1]"])
+def test_event_that_is_none_ends_the_command(event: str) -> None:
+    """What the API does not say is not shown as a state of the job."""
+    with pytest.raises(CommandError, match="not of the vitascope API") as raised:
+        follow_job(ScriptedService([event]), dict(RUNNING), lambda _: None)  # type: ignore[arg-type]  # as above
+    assert Exit.REJECTED is raised.value.code
 
 
 def test_another_stage_counts_other_units() -> None:
@@ -90,6 +101,14 @@ def test_unwritable_file_is_found_before_any_work(tmp_path: Any) -> None:
             check_writable(output)
         assert Exit.USAGE is raised.value.code
     check_writable(tmp_path / "a.mp4")
+
+
+def test_folder_without_permission_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """A folder that the user may not write to."""
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(CommandError) as raised:
+        check_writable(tmp_path / "a.mp4")
+    assert "not writable" in raised.value.why
 
 
 def test_pace_and_stages_in_words() -> None:

@@ -1,13 +1,20 @@
 """Which service a command talks to."""
 
+import io
+import json
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from vitascope.cli import target
 from vitascope.cli.exits import CommandError, Exit
-from vitascope.cli.target import default_data_folder, find_client
+from vitascope.cli.target import default_data_folder, find_client, find_or_start_client, wait_ready
 from vitascope.local.running import RunningUp, announce_run, find_run, withdraw_run
 
 
@@ -65,3 +72,66 @@ def test_default_folder_follows_the_standard(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.delenv("VITASCOPE_DATA")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert tmp_path / "vitascope" == default_data_folder()
+
+
+CHILD: dict[str, Any] = {"event": "child", "child": "denoise", "state": "ended", "reason": "exited with status 1"}
+ERROR: dict[str, Any] = {"event": "error", "what": "It broke", "why": "no room", "fix": "Make room.", "exit": 6}
+READY: dict[str, Any] = {"event": "ready", "url": "http://127.0.0.1:1"}
+
+
+class SpokenRun:
+    """A run that has said something on its standard output."""
+
+    def __init__(self, *reports: dict[str, Any]) -> None:
+        self.stdout = io.StringIO("".join(f"{json.dumps(report)}\n" for report in reports))
+
+    def terminate(self) -> None:
+        raise AssertionError("nobody waits that long here")
+
+
+def test_reasons_of_a_start_are_told(data: Path) -> None:
+    """Why a child ended stands beside that it did."""
+    told: list[str] = []
+    run: Any = SpokenRun(CHILD, {**CHILD, "state": "ready", "reason": None}, READY)
+    assert "http://127.0.0.1:1" == wait_ready(run, data, told.append)
+    assert ["denoise: ended (exited with status 1)", "denoise: ready"] == told
+
+
+@pytest.mark.parametrize(
+    ("what", "why", "reports"),
+    [
+        pytest.param("It broke", "no room", [CHILD, ERROR], id="its own error"),
+        pytest.param("the pipeline did not start", "denoise ended (exited with status 1)", [CHILD], id="cut off"),
+        pytest.param("the pipeline did not start", "up.log", [], id="silent"),
+    ],
+)
+def test_failed_start_says_why_and_where(data: Path, what: str, why: str, reports: list[dict[str, Any]]) -> None:
+    """The cause goes on to the user, with the folder that has the logs."""
+    run: Any = SpokenRun(*reports)
+    with pytest.raises(CommandError, match=what) as raised:
+        wait_ready(run, data, lambda _: None)
+    assert (Exit.NOT_READY, True, True) == (raised.value.code, why in raised.value.why, str(data) in raised.value.fix)
+
+
+@pytest.mark.parametrize(
+    ("kept", "reports"), [pytest.param(1, [ERROR], id="failed"), pytest.param(0, [READY], id="started")]
+)
+def test_folder_of_a_failed_start_is_kept(
+    kept: int, reports: list[dict[str, Any]], data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its logs are needed then, and only then."""
+    said = "".join(f"{json.dumps(report)}\n" for report in reports)
+    monkeypatch.setattr(tempfile, "tempdir", str(data))
+
+    def spawn(_: Path) -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", f"print({said!r})"], stdout=subprocess.PIPE, text=True)
+
+    monkeypatch.setattr(target, "_spawn_up", spawn)
+    if kept:
+        with pytest.raises(CommandError, match="It broke"), find_or_start_client(lambda _: None):
+            pass
+    else:
+        with find_or_start_client(lambda _: None) as client:
+            assert 1 == len(list(data.glob("vitascope-*")))
+        assert "http://127.0.0.1:1" == client.url
+    assert kept == len(list(data.glob("vitascope-*")))
