@@ -48,6 +48,8 @@ def make_environment(folder: Path) -> Path:
 
 def install(python: Path, extras: str, torch_backend: str) -> None:
     """Install uv with pip, and everything else with uv."""
+    if subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode:
+        run([python, "-m", "ensurepip", "--upgrade"])  # an environment that another tool has made
     run([python, "-m", "pip", "install", "--quiet", "--constraint", CONSTRAINTS, "uv"])
     torch = ["--torch-backend", torch_backend] if torch_backend else []
     print("installing vitascope and what it needs (minutes and some gigabytes on the first run) …", flush=True)
