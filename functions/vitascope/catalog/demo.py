@@ -3,20 +3,20 @@
 from fractions import Fraction
 
 from vitascope.contracts.models import Defaults, Limits, ModelEntry
-from vitascope.contracts.shapes import Bucket, CostModel
+from vitascope.contracts.shapes import Bucket, CostModel, LatentGeometry
 
 DEMO_NAME = "tiny-wan"
 DEMO_SOURCE = "demo://"
 _SIZES = ((64, 64), (96, 64), (64, 96), (96, 96), (128, 80), (128, 128))
 _NUM_FRAMES = (5, 9, 17, 25, 33)
 
-# A straight line through two measured guided steps on one CPU core:
-#   64 x 64 x 17   = 5 x 4 x 4 =  80 tokens: 0.049 s
-#   128 x 128 x 33 = 9 x 8 x 8 = 576 tokens: 0.151 s
-#   linear = (0.151 - 0.049) / (576 - 80) = 2.0565e-4 s a token;  fixed = 0.049 - 80 * linear = 0.03255 s.
-# The quadratic term is left at nought: attention over a few hundred tokens is lost in the fixed cost, and two points
-# cannot tell three terms apart.
-_COST = CostModel(fixed_s=0.03255, linear_s=2.0565e-4, quadratic_s=0.0)
+# The demo model's transformer takes each latent as a token (patch 1 x 1 x 1), so attention counts. Two measured
+# guided steps on one CPU core (demo_model/metrics.json) determine the linear and the quadratic term:
+#   64 x 64 x 17   = 5 x  8 x  8 =   320 tokens: 0.066 s
+#   128 x 128 x 33 = 9 x 16 x 16 = 2,304 tokens: 0.77 s
+#   quadratic = (0.77 / 2304 - 0.066 / 320) / (2304 - 320) = 6.449e-8;  linear = 0.066 / 320 - 320 * quadratic.
+_GEOMETRY = LatentGeometry(patch=1)
+_COST = CostModel(fixed_s=0.0, linear_s=1.8561e-4, quadratic_s=6.449e-8)
 
 
 def make_demo_entry() -> ModelEntry:
@@ -32,6 +32,7 @@ def make_demo_entry() -> ModelEntry:
         source=DEMO_SOURCE,
         pool="default",
         dtype="float32",
+        geometry=_GEOMETRY,
         cost=_COST,
         buckets=buckets,
         defaults=Defaults(

@@ -37,8 +37,8 @@ def test_a_price_is_never_below_the_estimate(gpu_s: float) -> None:
 def test_twice_the_steps_cost_twice(admit_body: Admit) -> None:
     """The record keeps estimate and price."""
     one, two = admit_body(steps=10).admission, admit_body(steps=20).admission
-    assert (0.49, 0.98) == pytest.approx((one.estimated_gpu_s, two.estimated_gpu_s), abs=0.002)
-    assert (0.49, 0.98) == pytest.approx((one.price_units, two.price_units), abs=0.011)
+    assert (0.66, 1.32) == pytest.approx((one.estimated_gpu_s, two.estimated_gpu_s), abs=0.002)
+    assert (0.66, 1.32) == pytest.approx((one.price_units, two.price_units), abs=0.011)
 
 
 def test_every_gpu_of_a_group_is_paid() -> None:

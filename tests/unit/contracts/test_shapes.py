@@ -17,7 +17,7 @@ from vitascope.contracts.shapes import Bucket, CostModel, LatentGeometry, comput
         pytest.param(75_600, (1280, 720, 81), id="720p, 81 frames"),
         pytest.param(32_760, (832, 480, 81), id="480p, 81 frames"),
         pytest.param(3_600, (1280, 720, 1), id="one frame"),
-        pytest.param(80, (64, 64, 17), id="demo"),
+        pytest.param(80, (64, 64, 17), id="small"),
     ],
 )
 def test_tokens_with_the_factors_of_wan(tokens: int, shape: tuple[int, int, int]) -> None:
