@@ -107,7 +107,7 @@ async def test_models_show_shapes_limits_and_prices(client: httpx.AsyncClient) -
     assert ("tiny-wan", True, 30) == (model["id"], model["is_default"], len(model["buckets"]))
     bucket = next(bucket for bucket in model["buckets"] if bucket["name"] == "64x64_17")
     made = await submit(client, size=bucket["size"], frames=bucket["num_frames"])
-    assert (80, made["estimated_gpu_seconds"], made["price_units"]) == (
+    assert (320, made["estimated_gpu_seconds"], made["price_units"]) == (
         bucket["tokens"],
         bucket["estimated_gpu_seconds"],
         bucket["price_units"],
