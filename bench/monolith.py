@@ -42,7 +42,7 @@ def load(threads: int) -> Any:  # the library has no types
     from vitascope.demo_model import DEMO_MODEL_DIR  # noqa: PLC0415
 
     torch.set_num_threads(threads)
-    pipe = WanPipeline.from_pretrained(DEMO_MODEL_DIR, torch_dtype=torch.float32, local_files_only=True)
+    pipe = WanPipeline.from_pretrained(DEMO_MODEL_DIR, dtype=torch.float32, local_files_only=True)
     pipe.set_progress_bar_config(disable=True)
     pipe(prompt=PROMPT, height=64, width=64, num_frames=5, num_inference_steps=1)
     return pipe

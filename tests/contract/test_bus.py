@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -9,6 +10,7 @@ from contract.real import Ports
 from contract.waiting import until
 from records import NOW
 from vitascope.contracts.events import CloudEvent, Control, FramesReady, Progress, WorkItem
+from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.ids import make_job_id
 from vitascope.contracts.subjects import event_subject, frames_subject, progress_subject, work_subject
@@ -48,6 +50,19 @@ async def test_published_event_is_delivered_equal(ports: Ports, unique: str) -> 
         delivery = await take(deliveries)
     assert event == delivery.event
     assert 1 == delivery.deliveries
+
+
+async def test_dropped_event_is_gone_for_everybody(ports: Ports, unique: str) -> None:
+    """Waiting or taken: nobody gets it again, its late acknowledgement does no harm, and other work is not touched."""
+    dropped, _ = await publish(ports, unique)
+    async with ports.bus.consume(Stage.DECODE, unique) as deliveries:
+        delivery = await take(deliveries)
+        kept, event = await publish(ports, unique)
+        await ports.bus.drop_work(dropped)
+        assert [False, True] == [await ports.bus.has_work(subject) for subject in (dropped, kept)]
+        with suppress(VitascopeError):  # a server that does not know the message any more may leave it unanswered
+            await delivery.ack()
+        assert event == (await take(deliveries)).event
 
 
 async def test_event_published_before_any_consumer_waits(ports: Ports, unique: str) -> None:

@@ -127,6 +127,10 @@ class Bus(Protocol):
         """Whether an event of that exact subject waits or is being worked on."""
         ...
 
+    async def drop_work(self, subject: str) -> None:
+        """Take away the events of that exact subject; an acknowledgement that still comes for one changes nothing."""
+        ...
+
     def consume(
         self,
         stage: Stage,

@@ -130,7 +130,9 @@ class Dispatcher:
                 return await self._start(view, action)
             case Requeue(job, attempt, reason):
                 log.warning("job lost its group", job=job, attempt=attempt, reason=reason)
-                return await advance(self.ledger, job, partial(self._lose, attempt=attempt, reason=reason))
+                stamped = await advance(self.ledger, job, partial(self._lose, attempt=attempt, reason=reason))
+                await self._drop_event(view, job)
+                return stamped
             case GiveUp(job):
                 log.info("start deadline passed", job=job)
                 return await advance(self.ledger, job, self._give_up)
@@ -148,6 +150,11 @@ class Dispatcher:
         await self._publish(stamped.record, Stage.DENOISE)
         log.info("job dispatched", job=action.job, attempt=started.run.attempt, group=action.group)
         return stamped
+
+    async def _drop_event(self, view: FleetView, job: str) -> None:
+        """The event that waits for the lost group: nobody may ever come back under that name to take it."""
+        if (before := view.get(job)) is not None and before.record.state is State.RUNNING:
+            await self.bus.drop_work(_subject(before.record, Stage.DENOISE))
 
     async def _repair(self, job: str, stage: Stage) -> Stamped | None:
         current = await self.ledger.get(job)

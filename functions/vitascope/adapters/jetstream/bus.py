@@ -9,7 +9,7 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from vitascope.adapters.envelope import pack
-from vitascope.adapters.jetstream.api import MESSAGE_ID, get_last, store
+from vitascope.adapters.jetstream.api import MESSAGE_ID, call, get_last, store
 from vitascope.adapters.jetstream.connection import Connection
 from vitascope.adapters.jetstream.watch import Watch
 from vitascope.adapters.jetstream.work import Consumption
@@ -41,6 +41,10 @@ class JetStreamBus:
     async def has_work(self, subject: str) -> bool:
         """Whether an event of that exact subject waits or is being worked on."""
         return await get_last(self._connection, STREAM_WORK, subject) is not None
+
+    async def drop_work(self, subject: str) -> None:
+        """Take away the events of that exact subject."""
+        await call(self._connection, f"STREAM.PURGE.{STREAM_WORK}", {"filter": subject})
 
     def consume(
         self,

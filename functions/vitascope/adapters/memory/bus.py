@@ -53,6 +53,11 @@ class MemoryBus:
         self._state.check()
         return self._work.has(subject)
 
+    async def drop_work(self, subject: str) -> None:
+        """Take away the events of that exact subject."""
+        self._state.check()
+        self._work.drop(subject)
+
     def consume(
         self,
         stage: Stage,

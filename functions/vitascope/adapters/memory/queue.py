@@ -47,6 +47,10 @@ class WorkQueue:
         """Whether a message of that subject is in the queue."""
         return any(message.subject == subject for message in self._messages.values())
 
+    def drop(self, subject: str) -> None:
+        """Take all messages of that subject out for good."""
+        self._messages = {key: message for key, message in self._messages.items() if message.subject != subject}
+
     async def take(self, pattern: str, news: asyncio.Event) -> Waiting | None:
         """The oldest message that is due, or None after something changed or a time came."""
         now_s = self.state.timing.now_s()
