@@ -291,10 +291,10 @@ async def test_drain_route_answers_when_drained_and_the_process_stays(tmp_path: 
 
 
 async def test_load_failure_ends_the_process_with_its_message(tmp_path: Path) -> None:
-    """A model that cannot be loaded: not 0, and the reason is on stderr for who reads no logs."""
+    """A damaged model folder: the status that says so, and the reason on stderr for who reads no logs."""
     async with running(tmp_path, loading="fails") as service:
         await service.command("loaded")
-        assert await service.exit_status() == 1
+        assert os.EX_CONFIG == await service.exit_status()
         assert "decode: loading failed: The model's folder is incomplete or damaged. There is no transformer.\n" in (
             service.log
         )
