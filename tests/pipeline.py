@@ -78,6 +78,7 @@ class Up:
         deadline = time.monotonic() + JOB_DEADLINE_S
         state: dict[str, Any] = {}
         while time.monotonic() < deadline:
+            assert self.process.poll() is None, f"the pipeline has ended with status {self.process.poll()}: {state}"
             try:
                 state = self.get(job)
             except (httpx.TransportError, httpx.HTTPStatusError):
@@ -91,7 +92,7 @@ class Up:
 
     def object_classes(self, job: str) -> set[str]:
         """The classes of objects (first part of the key) that the store holds of a job."""
-        client = self._store()
+        client = self.store()
         keys = [str(item.object_name) for item in client.list_objects("vitascope", recursive=True)]
         return {key.split("/", 1)[0] for key in keys if f"/{job}/" in key}
 
@@ -99,14 +100,15 @@ class Up:
         """The copy of an ended job's record in the object store, as soon as it is there."""
         deadline = time.monotonic() + JOB_DEADLINE_S
         while time.monotonic() < deadline:
-            with self._store().get_object("vitascope", f"records/default/{job}/record.json") as answer:
+            with self.store().get_object("vitascope", f"records/default/{job}/record.json") as answer:
                 record: dict[str, Any] = json.loads(answer.read())
             if record["run"]["state"] in ENDED:
                 return record
             time.sleep(POLL_S)
         raise AssertionError(f"no copy of the ended record of {job}")
 
-    def _store(self) -> Minio:
+    def store(self) -> Minio:
+        """A client of the object store."""
         secrets = json.loads((self.data / "run" / "credentials.json").read_text())
         endpoint = self.s3_endpoint.removeprefix("http://")
         return Minio(endpoint, secrets["s3_access_key"], secrets["s3_secret_key"], secure=False)

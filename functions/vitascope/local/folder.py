@@ -18,6 +18,8 @@ from pathlib import Path
 
 from vitascope.local.errors import FolderError
 
+RESTART_ROOM_BYTES = 64 * 1024**2
+"""With less room left, a server that cannot write is not restarted: a new one could not write either."""
 MIN_FREE_BYTES = 2 * 1024**3  # the S3 server turns read-only below 1 GiB; the rest is room for the first videos
 SECRET_BYTES = 32
 
@@ -66,6 +68,10 @@ class DataFolder:
     def run(self) -> Path:
         """What only the running processes need."""
         return self.path / "run"
+
+    def has_restart_room(self) -> bool:
+        """Whether the disk has room for a server to come up on."""
+        return shutil.disk_usage(self.path).free >= RESTART_ROOM_BYTES
 
 
 @contextmanager

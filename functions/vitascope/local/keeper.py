@@ -21,7 +21,8 @@ class Restarts:
     """When a child is started again.
 
     An end counts as a repeated failure unless the child was ready for `stable_s` before it. After the n-th repeated
-    failure the wait is `first_delay_s` times 2 to the n - 1, at most `max_delay_s`. Failure `max_failures` is the last.
+    failure the wait is `first_delay_s` times 2 to the n - 1, at most `max_delay_s`. Failure `max_failures` is the last,
+    but not for a child that came up and hung: what it waits for, room on a disk for example, may come.
     """
 
     max_failures: int = 5
@@ -29,9 +30,11 @@ class Restarts:
     max_delay_s: float = 10.0
     stable_s: float = 60.0
 
-    def compute_failures(self, before: int, *, ready_for_s: float) -> int:
+    def compute_failures(self, before: int, *, ready_for_s: float, has_hung: bool = False) -> int:
         """Returns the number of repeated failures after one more end."""
-        return 1 if ready_for_s >= self.stable_s else before + 1
+        if ready_for_s >= self.stable_s:
+            return 1
+        return min(before + 1, self.max_failures - 1) if has_hung else before + 1
 
     def plan_delay_s(self, failures: int) -> float | None:
         """Returns the wait before the next start, None to give up."""
@@ -67,6 +70,7 @@ class _End:
     pid: int
     reason: str
     ready_for_s: float
+    has_hung: bool = False
 
 
 class Keeper:
@@ -98,7 +102,7 @@ class Keeper:
         failures = 0
         while True:
             end = await self._run_once()
-            failures = self._restarts.compute_failures(failures, ready_for_s=end.ready_for_s)
+            failures = self._restarts.compute_failures(failures, ready_for_s=end.ready_for_s, has_hung=end.has_hung)
             delay_s = None if end.reason == FINAL_END else self._restarts.plan_delay_s(failures)
             if delay_s is None:
                 self._report(ChildState.FAILED, end.pid, end.reason)
@@ -121,7 +125,8 @@ class Keeper:
             ready_since_s = loop.time()
             self.is_ready.set()
             self._report(ChildState.READY, child.pid)
-            return _End(child.pid, await self._wait_gone(child, ended), loop.time() - ready_since_s)
+            reason = await self._wait_gone(child, ended)
+            return _End(child.pid, reason, loop.time() - ready_since_s, has_hung=not ended.done())
         finally:
             ended.cancel()
             ready.cancel()

