@@ -29,6 +29,25 @@ def _queue(count: int) -> list[JobRecord]:
     return [queued_record(NOW + timedelta(seconds=i)) for i in range(count)]
 
 
+def _place(record: JobRecord, number: int) -> JobRecord:
+    """The record with `number` for the part of its id that is drawn by chance: two runs then sort alike."""
+    return record.model_copy(update={"id": f"{record.id[:-16]}{number:016d}"})
+
+
+def test_retries_are_found_by_the_job_that_failed() -> None:
+    """As long as the index knows the new job, whatever becomes of it."""
+    index = JobIndex()
+    failed, retried = _queue(2)
+    index.apply(Stamped(failed, 1))
+    assert index.find_retry(failed.id) is None
+    retried = retried.model_copy(update={"retry_of": failed.id})
+    index.apply(Stamped(retried, 2))
+    index.apply(Stamped(transitions.cancel(retried, NOW), 3))
+    assert retried.id == index.find_retry(failed.id)
+    index.forget(retried.id)
+    assert index.find_retry(failed.id) is None
+
+
 def test_pages_are_newest_first_and_say_whether_more_follow() -> None:
     """Three jobs in pages of two, both ways."""
     index = JobIndex()
@@ -55,7 +74,8 @@ def test_pages_of_some_states_and_of_one_tenant() -> None:
 def test_a_walk_shows_every_job_once_whatever_comes_meanwhile(data: st.DataObject) -> None:
     """Jobs that are there from the start are shown exactly once, while others are made and end."""
     index = JobIndex()
-    records = _queue(data.draw(st.integers(0, 12)))
+    count = data.draw(st.integers(0, 12))
+    records = [_place(record, number) for number, record in enumerate(_queue(count))]
     present = set(_fill(index, *records))
     limit, is_descending = data.draw(st.integers(1, 4)), data.draw(st.booleans())
     shown: list[str] = []
@@ -73,7 +93,8 @@ def test_a_walk_shows_every_job_once_whatever_comes_meanwhile(data: st.DataObjec
             ended = records.pop(data.draw(st.integers(0, len(records) - 1)))
             index.apply(Stamped(transitions.cancel(ended, NOW), revision))
         else:
-            index.apply(Stamped(queued_record(NOW + timedelta(seconds=data.draw(st.integers(0, 20)))), revision))
+            made = queued_record(NOW + timedelta(seconds=data.draw(st.integers(0, 20))))
+            index.apply(Stamped(_place(made, 1000 * data.draw(st.integers(1, 99)) + revision - 1000), revision))
     assert len(shown) == len(set(shown))
     assert present <= set(shown)
     assert sorted(shown, reverse=is_descending) == shown
