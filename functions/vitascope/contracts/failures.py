@@ -35,6 +35,8 @@ class FailureCode(StrEnum):
     METHOD_NOT_ALLOWED = "method_not_allowed"
     NOT_CANCELLABLE = "not_cancellable"
     NOT_READY = "not_ready"
+    NOT_RETRYABLE = "not_retryable"
+    NOT_PREEMPTABLE = "not_preemptable"
     CONTENT_EXPIRED = "content_expired"
     UNAUTHENTICATED = "unauthenticated"
     QUEUE_FULL = "queue_full"
@@ -43,6 +45,8 @@ class FailureCode(StrEnum):
     MODEL_FOLDER_INVALID = "model_folder_invalid"
     GROUP_LOST = "group_lost"
     START_DEADLINE_PASSED = "start_deadline_passed"
+    STAGE_STALLED = "stage_stalled"
+    STAGE_TIMED_OUT = "stage_timed_out"
     REQUEST_UNFIT = "request_unfit"
     DENOISE_FAILED = "denoise_failed"
     DENOISE_OUT_OF_MEMORY = "denoise_out_of_memory"
@@ -85,6 +89,8 @@ FAILURES: dict[FailureCode, FailureRow] = {
     FailureCode.METHOD_NOT_ALLOWED: FailureRow(_REFUSED, "This address does not take that method."),
     FailureCode.NOT_CANCELLABLE: FailureRow(_REFUSED, "The job has already ended and cannot be cancelled."),
     FailureCode.NOT_READY: FailureRow(_REFUSED, "The job has no result yet; ask again when it has succeeded."),
+    FailureCode.NOT_RETRYABLE: FailureRow(_REFUSED, "Only a failed job can be tried again."),
+    FailureCode.NOT_PREEMPTABLE: FailureRow(_REFUSED, "Only a job that is being denoised can be preempted."),
     FailureCode.CONTENT_EXPIRED: FailureRow(_REFUSED, "The result has expired and its file is gone."),
     FailureCode.UNAUTHENTICATED: FailureRow(_REFUSED, "The API key is missing or not valid."),
     FailureCode.QUEUE_FULL: FailureRow(_REFUSED, "The queue is full; send the request again later."),
@@ -96,6 +102,8 @@ FAILURES: dict[FailureCode, FailureRow] = {
     FailureCode.MODEL_FOLDER_INVALID: FailureRow(_TERMINAL, "The model's folder is incomplete or damaged."),
     FailureCode.GROUP_LOST: FailureRow(_RETRYABLE, "The GPU group that worked on the job stopped answering."),
     FailureCode.START_DEADLINE_PASSED: FailureRow(_TERMINAL, "The job could not start before its start deadline."),
+    FailureCode.STAGE_STALLED: FailureRow(_RETRYABLE, "The stage showed no progress for too long."),
+    FailureCode.STAGE_TIMED_OUT: FailureRow(_RETRYABLE, "The stage took longer than its time limit."),
     FailureCode.REQUEST_UNFIT: FailureRow(_TERMINAL, "The loaded model cannot make what the request asks for."),
     FailureCode.DENOISE_FAILED: FailureRow(_RETRYABLE, "The model failed while it made the video."),
     FailureCode.DENOISE_OUT_OF_MEMORY: FailureRow(_TERMINAL, "The GPU group ran out of memory while denoising."),

@@ -21,6 +21,16 @@ def make_job_id(now: datetime) -> str:
     return f"{JOB_PREFIX}{ULID.from_datetime(now)}"
 
 
+def read_job_time(job: str) -> datetime:
+    """The moment that a job's id was made of, UTC.
+
+    Raises:
+        ValueError: it was not made by `make_job_id`.
+    """
+    made: datetime = ULID.from_str(job.removeprefix(JOB_PREFIX)).datetime
+    return made
+
+
 def is_job_id(text: str) -> bool:
     """Whether the text could be a job id; anything else must not reach a key or a subject."""
     return re.fullmatch(JOB_PATTERN, text) is not None and not text.endswith("\n")  # `$` also matches before a newline

@@ -92,14 +92,17 @@ class Run(Stored):
     state: State = State.QUEUED
     reason: str | None = Field(None, description="why it waits or ended, in words")
     failure: Failure | None = None
-    attempt: int = Field(0, ge=0, description="denoise dispatches so far")
+    attempt: int = Field(0, ge=0, description="rises with each denoise dispatch, and far when a lost ledger is rebuilt")
     failures: int = Field(0, ge=0, description="failed tries of the present stage")
     group: str | None = None
     step: int = Field(0, ge=0, description="denoising steps that are safe: in a checkpoint or in the latents")
     steps: int = Field(0, ge=0)
     checkpoint: Checkpoint | None = None
+    restarted: str | None = Field(None, description="why steps that had been made were made again, in words")
     latents: ObjectRef | None = None
     chunks: int | None = Field(None, description="pixel chunks that decode left; None until it is done")
+    preempt_requested: bool = Field(False, description="the group is to be given up at the next step boundary")
+    preemptions: int = Field(0, ge=0, description="how often it was given up so far")
     not_before: AwareDatetime | None = None
     start_deadline: AwareDatetime | None = None
 
@@ -151,6 +154,7 @@ class JobRecord(Stored):
     request: VideoRequest
     admission: Admission
     run: Run = Run()
+    retry_of: JobId | None = Field(None, description="the failed job whose latents or checkpoint this one took over")
     result: Result = Result()
     times: Times
 

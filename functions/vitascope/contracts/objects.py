@@ -1,7 +1,10 @@
 """Object keys: the one place where they are spelt. Names from clients never reach a key."""
 
+import re
+from dataclasses import dataclass
 from enum import StrEnum
 
+from vitascope.contracts.ids import is_job_id
 from vitascope.contracts.jobs import JobRecord
 
 
@@ -18,6 +21,23 @@ class ObjectClass(StrEnum):
 
 PROBE_KEY = "state/probe"
 """An object that is not there: asking for it shows whether the store answers and knows our keys."""
+REBUILT_KEY = "state/rebuilt.json"
+"""Which ledger holds every accepted job; see `runtime.completeness`."""
+
+
+@dataclass(frozen=True)
+class ObjectPlace:
+    """What a key says of its object; `attempt` is None where the class has none."""
+
+    kind: ObjectClass
+    tenant: str
+    job: str
+    attempt: int | None
+
+    @property
+    def record_key(self) -> str:
+        """The copy of the job's record."""
+        return f"{ObjectClass.RECORDS}/{self.tenant}/{self.job}/record.json"
 
 
 def job_prefix(kind: ObjectClass, record: JobRecord) -> str:
@@ -63,6 +83,17 @@ def output_key(record: JobRecord, attempt: int) -> str:
 def thumbnail_key(record: JobRecord, attempt: int) -> str:
     """A still of the finished video."""
     return f"{attempt_prefix(ObjectClass.OUTPUTS, record, attempt)}thumbnail.jpg"
+
+
+def read_place(key: str) -> ObjectPlace | None:
+    """The class, job and attempt of an object; None if the key is not one that this module spells."""
+    kind, _, rest = key.partition("/")
+    tenant, _, rest = rest.partition("/")
+    job, _, rest = rest.partition("/")
+    if kind not in set(ObjectClass) or not tenant or not rest or not is_job_id(job):
+        return None
+    attempt = re.match(r"[0-9]+(?=/)", rest)
+    return ObjectPlace(ObjectClass(kind), tenant, job, int(attempt.group()) if attempt else None)
 
 
 def publish_mark_key(follower: str) -> str:

@@ -1,6 +1,9 @@
 """Streams, buckets and subjects: the one place where their names are spelt."""
 
+from dataclasses import dataclass
+
 from vitascope.contracts.flow import Stage
+from vitascope.contracts.ids import is_job_id
 
 STREAM_WORK = "VITASCOPE_WORK"
 STREAM_EVENTS = "VITASCOPE_EVENTS"
@@ -12,6 +15,8 @@ BUCKET_GROUPS = "VITASCOPE_GROUPS"
 BUCKET_LEASES = "VITASCOPE_LEASES"
 
 WORK_ALL = "vitascope.work.>"
+WORK_DENOISE = f"{WORK_ALL[:-1]}{Stage.DENOISE}."
+"""How the subjects of denoise work begin, and the filters of its consumers."""
 EVENTS_ALL = "vitascope.events.>"
 PROGRESS_ALL = "vitascope.progress.>"
 DEAD_ALL = "vitascope.dead.>"
@@ -23,6 +28,25 @@ def work_subject(stage: Stage, pool: str, job: str, group: str | None = None) ->
     The job is the last token, so that whoever repairs a lost event can ask whether one is there.
     """
     return f"{_work_prefix(stage, pool, group)}.{job}"
+
+
+@dataclass(frozen=True)
+class WorkPlace:
+    """What a work subject says: which stage of which job, and for denoise at which group."""
+
+    stage: Stage
+    pool: str
+    group: str | None
+    job: str
+
+
+def read_work_subject(subject: str) -> WorkPlace | None:
+    """The arguments that `work_subject` made it of; None if it is not one of its."""
+    _, _, stage, pool, *group, job = subject.split(".") if subject.count(".") in {4, 5} else ("",) * 5
+    if stage not in set(Stage) or not is_job_id(job) or (stage == Stage.DENOISE) != bool(group):
+        return None
+    place = WorkPlace(Stage(stage), pool, group[0] if group else None, job)
+    return place if work_subject(place.stage, pool, job, place.group) == subject else None
 
 
 def work_filter(stage: Stage, pool: str, group: str | None = None) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from vitascope.contracts.failures import FAILURES, Failure, FailureCode
 from vitascope.contracts.flow import STAGES, SUCCESSORS, Stage, State
+from vitascope.contracts.ids import JobId
 from vitascope.contracts.jobs import (
     Admission,
     Checkpoint,
@@ -20,6 +21,10 @@ from vitascope.contracts.jobs import (
     Times,
     VideoRequest,
 )
+
+LEDGER_LOST_ATTEMPTS = 1000
+"""Attempts that a rebuilt record is ahead of its copy: whoever still works for the lost ledger is stale, since no job
+is dispatched so often."""
 
 
 class TransitionError(Exception):
@@ -50,7 +55,8 @@ def accept(
 
 def start(record: JobRecord, group: str, now: datetime) -> JobRecord:
     """Queued to running on a group, with a new attempt."""
-    changed = _move(record, State.RUNNING, group=group, attempt=record.run.attempt + 1, reason=None)
+    attempt = record.run.attempt + 1
+    changed = _move(record, State.RUNNING, group=group, attempt=attempt, reason=None, preempt_requested=False)
     return _stamp(changed, started=record.times.started or now)
 
 
@@ -70,11 +76,39 @@ def requeue(
     *,
     not_before: datetime | None = None,
     failed: bool = False,
+    preempted: bool = False,
+    gpu_s: float = 0.0,
+    first_step: datetime | None = None,
 ) -> JobRecord:
-    """Running back to queued, checkpoint kept: preempted, drained, its group lost, or (`failed`) its try failed."""
+    """Running back to queued, checkpoint kept: preempted, drained, its group lost, or (`failed`) its try failed.
+
+    `gpu_s` is what the try cost, in GPU-seconds, and `first_step` when it made its first step, where its process could
+    say so.
+    """
     check_fence(record, attempt, Stage.DENOISE)
-    failures = record.run.failures + int(failed)
-    return _move(record, State.QUEUED, group=None, reason=reason, not_before=not_before, failures=failures)
+    changed = _move(
+        record,
+        State.QUEUED,
+        group=None,
+        reason=reason,
+        not_before=not_before,
+        failures=record.run.failures + int(failed),
+        preemptions=record.run.preemptions + int(preempted),
+        preempt_requested=False,
+    )
+    spent = changed.result.model_copy(update={"actual_gpu_s": record.result.actual_gpu_s + gpu_s})
+    return _stamp(changed.model_copy(update={"result": spent}), first_step=record.times.first_step or first_step)
+
+
+def request_preempt(record: JobRecord) -> JobRecord:
+    """Ask the group to give the job up at the next step boundary, its state kept. Asking twice is the same as once.
+
+    Raises:
+        IllegalTransition: the job is not being denoised.
+    """
+    if record.state is not State.RUNNING:
+        raise IllegalTransition(f"{record.id} is {record.state}")
+    return record if record.run.preempt_requested else _run(record, preempt_requested=True)
 
 
 def lose(record: JobRecord, attempt: int, reason: str, *, max_losses: int, now: datetime) -> JobRecord:
@@ -92,7 +126,7 @@ def lose(record: JobRecord, attempt: int, reason: str, *, max_losses: int, now: 
 def drop_checkpoint(record: JobRecord, attempt: int, reason: str) -> JobRecord:
     """Start from the first step again, because the checkpoint does not fit; the reason stays in the record."""
     check_fence(record, attempt, Stage.DENOISE)
-    return _run(record, checkpoint=None, step=0, reason=reason)
+    return _run(record, checkpoint=None, step=0, reason=reason, restarted=reason)
 
 
 def note_failure(record: JobRecord, attempt: int, stage: Stage, reason: str) -> JobRecord:
@@ -114,7 +148,16 @@ def finish_denoise(
 ) -> JobRecord:
     """Running to decoding: the latents are safe in the store."""
     check_fence(record, attempt, Stage.DENOISE)
-    changed = _move(record, State.DECODING, group=None, latents=latents, step=record.run.steps, failures=0, reason=None)
+    changed = _move(
+        record,
+        State.DECODING,
+        group=None,
+        latents=latents,
+        step=record.run.steps,
+        failures=0,
+        reason=None,
+        preempt_requested=False,
+    )
     changed = _result(
         changed,
         Stage.DENOISE,
@@ -141,12 +184,13 @@ def succeed(record: JobRecord, attempt: int, result: Result, *, stage_s: float, 
     return _stamp(changed, encoded=now, finished=now)
 
 
-def fail(record: JobRecord, attempt: int, failure: Failure, now: datetime) -> JobRecord:
-    """Any live state to failed."""
+def fail(record: JobRecord, attempt: int, failure: Failure, now: datetime, *, gpu_s: float = 0.0) -> JobRecord:
+    """Any live state to failed; `gpu_s` as for `requeue`."""
     if attempt != record.run.attempt:
         raise StaleAttempt(f"attempt {attempt} of {record.id}, which is at attempt {record.run.attempt}")
     changed = _move(record, State.FAILED, failure=failure, reason=FAILURES[failure.code].sentence, group=None)
-    return _stamp(changed, finished=now)
+    spent = changed.result.model_copy(update={"actual_gpu_s": record.result.actual_gpu_s + gpu_s})
+    return _stamp(changed.model_copy(update={"result": spent}), finished=now)
 
 
 def cancel(record: JobRecord, now: datetime) -> JobRecord:
@@ -163,8 +207,63 @@ def cancel(record: JobRecord, now: datetime) -> JobRecord:
 
 
 def expire(record: JobRecord, now: datetime) -> JobRecord:
-    """A terminal state to expired: the files are gone."""
+    """A terminal state to expired: the files may go from now on."""
     return _stamp(_move(record, State.EXPIRED, reason="the result has expired"), expires=now)
+
+
+def retry(
+    failed: JobRecord,
+    job_id: JobId,
+    *,
+    latents: ObjectRef | None,
+    checkpoint: Checkpoint | None,
+    reason: str,
+    now: datetime,
+) -> JobRecord:
+    """A new job that goes on where a failed one stopped: a terminal state stays, and so does what was said of it.
+
+    With `latents` (the new job's own copy) it starts at decode, else it is queued for denoise, from `checkpoint` if
+    there is one.
+
+    Raises:
+        IllegalTransition: the job has not failed.
+    """
+    if failed.state is not State.FAILED:
+        raise IllegalTransition(f"{failed.id} is {failed.state}")
+    admission = failed.admission.model_copy(update={"idempotency_key": None})
+    steps = failed.run.steps
+    run = Run(steps=steps, checkpoint=checkpoint, step=checkpoint.step if checkpoint else 0, reason=reason)
+    times, result = Times(created=now, admitted=now), Result()
+    if latents is not None:
+        # Attempt 1 is what the first dispatch would have made of it; decode and encode only compare it.
+        run = Run(state=State.DECODING, attempt=1, steps=steps, step=steps, latents=latents, reason=reason)
+        times, result = times.model_copy(update={"started": now}), Result(engine=failed.result.engine)
+    return JobRecord(
+        id=job_id,
+        request=failed.request,
+        admission=admission,
+        run=run,
+        retry_of=failed.id,
+        result=result,
+        times=times,
+    )
+
+
+def rebuild(copy: JobRecord) -> JobRecord:
+    """The record for a new ledger, made of a copy of the one in the lost ledger; the end of an ended job stays.
+
+    Checkpoint and latents are objects and still there, so denoise goes on from them. Pixel chunks belong to an attempt,
+    so decode begins anew. The attempt is raised by `LEDGER_LOST_ATTEMPTS`.
+    """
+    if copy.is_terminal:
+        return copy
+    attempt, reason = copy.run.attempt + LEDGER_LOST_ATTEMPTS, "the ledger was lost and rebuilt from its copies"
+    changes: dict[str, object] = {"attempt": attempt, "group": None, "reason": reason, "preempt_requested": False}
+    if copy.state is State.RUNNING:
+        changes["state"] = State.QUEUED
+    elif copy.state is State.ENCODING:
+        changes |= {"state": State.DECODING, "chunks": None}
+    return _run(copy, **changes)
 
 
 def check_fence(record: JobRecord, attempt: int, stage: Stage) -> None:
@@ -191,7 +290,7 @@ def check_successor(old: JobRecord, new: JobRecord) -> None:
         raise IllegalTransition(f"{old.id} is {old.state} and cannot change")
     if new.run.attempt < old.run.attempt:
         raise IllegalTransition(f"{old.id}: attempt {old.run.attempt} to {new.run.attempt}")
-    if (new.id, new.request, new.admission) != (old.id, old.request, old.admission):
+    if (new.id, new.request, new.admission, new.retry_of) != (old.id, old.request, old.admission, old.retry_of):
         raise IllegalTransition(f"{old.id}: what was accepted cannot change")
 
 
@@ -210,5 +309,5 @@ def _result(record: JobRecord, stage: Stage, stage_s: float, **changes: object) 
     return record.model_copy(update={"result": record.result.model_copy(update={"stage_s": spent, **changes})})
 
 
-def _stamp(record: JobRecord, **times: datetime) -> JobRecord:
+def _stamp(record: JobRecord, **times: datetime | None) -> JobRecord:
     return record.model_copy(update={"times": record.times.model_copy(update=times)})

@@ -5,7 +5,7 @@ test-suite holds for both. Every method may raise `VitascopeError` with `bus_una
 its server cannot be reached within the adapter's time limit; nothing else leaks out of a vendor's library.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,6 +39,24 @@ class Conflict(Exception):
 
 
 # ---- ledger ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class ObjectEntry:
+    """An object as a listing shows it; `modified` is by the store's clock, UTC."""
+
+    key: str
+    bytes: int
+    modified: datetime
+
+
+@dataclass(frozen=True)
+class UnfinishedUpload:
+    """An upload in parts that was begun and neither completed nor aborted."""
+
+    key: str
+    upload: str
+    begun: datetime
+
+
 @dataclass(frozen=True)
 class Stamped:
     """A record as the ledger holds it; `revision` rises with every change of any record."""
@@ -80,6 +98,17 @@ class Ledger(Protocol):
         """Create-only memory of idempotency keys: None if it was stored now, else the value stored before."""
         ...
 
+    async def forget(self, current: Stamped) -> None:
+        """Take a record out for ever, with its history. Raises `Conflict` if the ledger holds another revision."""
+        ...
+
+    async def get_birth(self) -> datetime:
+        """When this ledger was made. A job that was accepted before that and is not in it was in one that is lost.
+
+        Revisions rise over the loss of a ledger, too, so whoever kept some may go on comparing.
+        """
+        ...
+
 
 # ---- bus ------------------------------------------------------------------------------------------------------------
 class Delivery(Protocol):
@@ -119,6 +148,10 @@ class Bus(Protocol):
         """Whether the server is reachable at this moment, as far as the client knows; never blocks."""
         ...
 
+    def count_connections(self) -> int:
+        """How often the server has been reached: more than before means that it was away in between, however short."""
+        ...
+
     async def publish_work(self, subject: str, event: CloudEvent) -> None:
         """Durable once it returns; a copy (equal id) inside the dedupe window is dropped."""
         ...
@@ -129,6 +162,17 @@ class Bus(Protocol):
 
     async def drop_work(self, subject: str) -> None:
         """Take away the events of that exact subject; an acknowledgement that still comes for one changes nothing."""
+        ...
+
+    async def list_work(self) -> Sequence[str]:
+        """The subjects of all work events that wait or are being worked on."""
+        ...
+
+    async def drop_idle_consumers(self, groups: Collection[tuple[str, str]]) -> Sequence[str]:
+        """Delete the durable consumers of denoise groups that are not among `groups` (pool, group) and have no work.
+
+        Gives the names of those deleted.
+        """
         ...
 
     def consume(
@@ -243,6 +287,26 @@ class ObjectStore(Protocol):
 
     async def remove(self, keys: Sequence[str]) -> None:
         """Remove objects; those that are not there do not matter."""
+        ...
+
+    def scan(self, prefix: str) -> AsyncIterator[ObjectEntry]:
+        """All objects under a prefix, page by page: memory does not grow with them.
+
+        Those under one folder come together. The order is the store's: by key, or (SeaweedFS) folder by folder. What is
+        put or removed meanwhile may be among them or not.
+        """
+        ...
+
+    async def copy(self, ref: ObjectRef, key: str) -> ObjectRef:
+        """A copy under another key, made inside the store and verified by length; the first stays."""
+        ...
+
+    async def list_uploads(self) -> Sequence[UnfinishedUpload]:
+        """Uploads that hold room in the store and are no object."""
+        ...
+
+    async def abort_upload(self, upload: UnfinishedUpload) -> None:
+        """End one; its parts are removed. One that is gone does not matter."""
         ...
 
     async def sign(self, key: str, expires_s: int) -> str:
