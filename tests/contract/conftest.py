@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from contract.real import Ports, real_ports, s3_client
+from contract.real import RETENTION, Ports, real_ports, s3_client
 from servers import RunningNats, RunningS3
 from vitascope.adapters.jetstream import Connection, ensure
 from vitascope.adapters.memory import MemoryBroker, MemoryObjectStore
@@ -56,12 +56,12 @@ async def store(s3: RunningS3 | None) -> AsyncIterator[ObjectStore]:
         yield MemoryObjectStore()
         return
     async with s3_client(s3) as client:
-        await ensure_bucket(client, 7)
+        await ensure_bucket(client, RETENTION)
         yield S3ObjectStore(client)
 
 
 @pytest.fixture
 async def real_store(s3_server: RunningS3) -> AsyncIterator[S3ObjectStore]:
     async with s3_client(s3_server) as client:
-        await ensure_bucket(client, 7)
+        await ensure_bucket(client, RETENTION)
         yield S3ObjectStore(client)

@@ -1,14 +1,17 @@
 """The real ports, as wiring would build them, for a given server."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol
 
 from servers import RunningS3
 from vitascope.adapters.jetstream import Connection, JetStreamBus, JetStreamLedger, JetStreamRegistry
 from vitascope.adapters.s3 import S3Client
+from vitascope.contracts.expiry import Retention
 from vitascope.runtime.ports import Bus, Ledger, Registry
 
 BUCKET = "contract-tests"
+RETENTION = Retention(files=timedelta(days=7), record=timedelta(days=30))
 
 
 class Ports(Protocol):

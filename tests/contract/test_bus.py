@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Collection
 from contextlib import suppress
 
 import pytest
@@ -13,7 +14,7 @@ from vitascope.contracts.events import CloudEvent, Control, FramesReady, Progres
 from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.ids import make_job_id
-from vitascope.contracts.subjects import event_subject, frames_subject, progress_subject, work_subject
+from vitascope.contracts.subjects import event_subject, frames_subject, progress_subject, work_consumer, work_subject
 from vitascope.runtime.ports import Delivery
 
 SOON_S = 10.0
@@ -282,3 +283,56 @@ async def test_control_reaches_the_group_that_listens(ports: Ports, unique: str)
 async def test_connected_bus_says_so(ports: Ports) -> None:
     """Readiness asks for this."""
     assert ports.bus.is_connected()
+
+
+async def test_work_is_listed_until_it_is_done(ports: Ports, unique: str) -> None:
+    """Waiting or taken, an event's subject is in the list; once, however many events it has."""
+    done, _ = await publish(ports, unique)
+    waiting, event = await publish(ports, unique)
+    await publish(ports, unique, event.model_copy(update={"id": "another"}))
+    assert sorted([done, waiting]) == await work_of(ports, unique)
+    async with ports.bus.consume(Stage.DECODE, unique) as deliveries:
+        delivery = await take(deliveries)
+        assert sorted([done, waiting]) == await work_of(ports, unique)
+        await delivery.ack()
+    assert [waiting] == await work_of(ports, unique)
+
+
+async def test_only_idle_consumers_of_other_groups_go(ports: Ports, unique: str) -> None:
+    """Kept: a group that is asked for, one with work that waits, one with a process, and every pool of other stages."""
+    for group in ("kept", "idle", "waits"):
+        async with ports.bus.consume(Stage.DENOISE, unique, group) as deliveries:
+            await hear_nothing(deliveries)
+    async with ports.bus.consume(Stage.DECODE, unique) as deliveries:
+        await hear_nothing(deliveries)
+    event = work_event(stage=Stage.DENOISE)
+    await ports.bus.publish_work(work_subject(Stage.DENOISE, unique, str(event.subject), "waits"), event)
+    async with ports.bus.consume(Stage.DENOISE, unique, "lives") as deliveries:
+        await hear_nothing(deliveries)
+        assert [work_consumer(Stage.DENOISE, unique, "idle")] == await drop_consumers(ports, unique, {(unique, "kept")})
+        assert [] == await drop_consumers(ports, unique, {(unique, "kept")})
+    async with ports.bus.consume(Stage.DENOISE, unique, "waits") as deliveries:
+        delivery = await take(deliveries)
+        assert event == delivery.event
+        assert [] == await drop_consumers(ports, unique, {(unique, "kept"), (unique, "lives")})
+        await delivery.ack()
+
+
+async def test_group_comes_back_after_its_consumer_went(ports: Ports, unique: str) -> None:
+    """What is published meanwhile waits for it."""
+    async with ports.bus.consume(Stage.DENOISE, unique, "g0") as deliveries:
+        await hear_nothing(deliveries)
+    assert [work_consumer(Stage.DENOISE, unique, "g0")] == await drop_consumers(ports, unique, ())
+    event = work_event(stage=Stage.DENOISE)
+    await ports.bus.publish_work(work_subject(Stage.DENOISE, unique, str(event.subject), "g0"), event)
+    async with ports.bus.consume(Stage.DENOISE, unique, "g0") as deliveries:
+        assert event == (await take(deliveries)).event
+
+
+async def work_of(ports: Ports, pool: str) -> list[str]:
+    return [subject for subject in await ports.bus.list_work() if f".{pool}." in subject]
+
+
+async def drop_consumers(ports: Ports, pool: str, kept: Collection[tuple[str, str]]) -> list[str]:
+    """Those of this test that went; the server may hold idle ones of other tests."""
+    return [name for name in await ports.bus.drop_idle_consumers(kept) if pool in name]

@@ -14,16 +14,18 @@ from nats.aio.msg import Msg
 from contract.real import RealPorts, real_ports
 from contract.test_bus import QUIET_S, hear_nothing, publish, take, work_event
 from contract.test_registry import group_row
+from contract.waiting import until
 from records import queued_record, record_in
 from servers import RunningNats, running_nats
 from vitascope.adapters.jetstream import Connection, consumers, ensure
+from vitascope.adapters.jetstream import ledger as ledger_module
 from vitascope.adapters.jetstream import pull as pull_module
 from vitascope.adapters.jetstream.api import call, get_last
 from vitascope.contracts import transitions
 from vitascope.contracts.events import CloudEvent
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage, State
-from vitascope.contracts.subjects import STREAM_EVENTS, STREAM_WORK, event_subject, work_consumer
+from vitascope.contracts.subjects import BUCKET_JOBS, STREAM_EVENTS, STREAM_WORK, event_subject, work_consumer
 from vitascope.runtime.ports import Conflict
 
 SHORT_ACK_WAIT_S = 2.0
@@ -202,9 +204,16 @@ async def test_left_watch_leaves_no_consumer(real: RealPorts) -> None:
     """Watches clean up behind themselves at the server."""
     async with real.ledger.watch(queued_record().id) as news:
         assert await anext(news) is None
-        during = (await call(real.connection, "STREAM.INFO.KV_VITASCOPE_JOBS"))["state"]["consumer_count"]
-    after = (await call(real.connection, "STREAM.INFO.KV_VITASCOPE_JOBS"))["state"]["consumer_count"]
-    assert during - 1 == after
+        during = await count_consumers(real)
+
+    async def is_one_less() -> bool:
+        return during - 1 == await count_consumers(real)
+
+    await until(is_one_less)  # nobody waits for the answer when a watch is left
+
+
+async def count_consumers(real: RealPorts) -> int:
+    return int((await call(real.connection, f"STREAM.INFO.KV_{BUCKET_JOBS}"))["state"]["consumer_count"])
 
 
 async def test_row_that_is_not_renewed_vanishes(real: RealPorts, unique: str) -> None:
@@ -261,3 +270,38 @@ async def test_missing_streams_name_the_scheduler(tmp_path_factory: pytest.TempP
             await ensure(connection)
             _, event = await publish(bare, "pool", work_event())
             assert event == (await take(deliveries, 5)).event
+
+
+async def test_forgotten_record_leaves_nothing_behind(real: RealPorts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither history nor a mark stays in the stream; while the mark is there, its id is not free."""
+    monkeypatch.setattr(ledger_module, "FORGOTTEN_S", 1)
+    stamped = await real.ledger.create(record_in(State.RUNNING))
+    for number in range(3):
+        changed = transitions.note_failure(stamped.record, 1, Stage.DENOISE, str(number))
+        stamped = await real.ledger.replace(stamped, changed)
+    subject = f"$KV.{BUCKET_JOBS}.{stamped.record.id}"
+    assert 4 == await count_messages(real, subject)
+    await real.ledger.forget(stamped)
+    assert 1 == await count_messages(real, subject)
+    with pytest.raises(Conflict):
+        await real.ledger.create(stamped.record)
+
+    async def is_gone() -> bool:
+        return await count_messages(real, subject) == 0
+
+    await until(is_gone)
+    assert await real.ledger.get(stamped.record.id) is None
+
+
+async def count_messages(real: RealPorts, subject: str) -> int:
+    answer = await call(real.connection, f"STREAM.INFO.KV_{BUCKET_JOBS}", {"subjects_filter": subject})
+    return int((answer["state"].get("subjects") or {}).get(subject, 0))
+
+
+async def test_idle_consumers_are_found_on_every_page(real: RealPorts, unique: str) -> None:
+    """The server shows 256 consumers at a time."""
+    groups = [f"g{number}" for number in range(300)]
+    for group in groups:
+        await consumers.ensure_consumer(real.connection, Stage.DENOISE, unique, group)
+    dropped = [name for name in await real.bus.drop_idle_consumers({(unique, "g7")}) if unique in name]
+    assert sorted(work_consumer(Stage.DENOISE, unique, group) for group in groups if group != "g7") == dropped

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -165,6 +166,58 @@ async def test_remember_has_one_winner(ports: Ports, unique: str) -> None:
     winner = values[answers.index(None)]
     assert 1 == answers.count(None)
     assert {winner} == {answer for answer in answers if answer is not None}
+
+
+async def test_forgotten_record_is_gone(ports: Ports) -> None:
+    """Nobody finds it, neither by its id nor in a new watch, and whoever had read it can change nothing any more."""
+    first = await ports.ledger.create(queued_record())
+    second = await ports.ledger.replace(first, transitions.cancel(first.record, NOW))
+    await ports.ledger.forget(second)
+    assert await ports.ledger.get(first.record.id) is None
+    async with ports.ledger.watch(first.record.id) as news:
+        assert await anext(news) is None
+    for late in (
+        ports.ledger.replace(second, transitions.expire(second.record, NOW)),
+        ports.ledger.forget(second),
+        ports.ledger.forget(first),
+    ):
+        with pytest.raises(Conflict):
+            await late
+    assert await ports.ledger.get(first.record.id) is None
+
+
+async def test_record_that_has_changed_is_not_forgotten(ports: Ports) -> None:
+    """Who forgets what he has read loses against a change since, and nothing is lost with it."""
+    first = await ports.ledger.create(queued_record())
+    second = await ports.ledger.replace(first, transitions.start(first.record, "g0", NOW))
+    with pytest.raises(Conflict):
+        await ports.ledger.forget(first)
+    assert second == await ports.ledger.get(first.record.id)
+
+
+async def test_record_that_was_never_created_cannot_be_forgotten(ports: Ports) -> None:
+    """There is nothing to take out."""
+    with pytest.raises(Conflict):
+        await ports.ledger.forget(Stamped(queued_record(), 1))
+
+
+async def test_watchers_are_told_nothing_of_what_is_forgotten(ports: Ports) -> None:
+    """A watch goes on with the next change of another record."""
+    first = await ports.ledger.create(queued_record())
+    async with ports.ledger.watch() as news:
+        while await anext(news) is not None:
+            pass
+        await ports.ledger.forget(first)
+        other = await ports.ledger.create(queued_record())
+        assert other == await anext(news)
+
+
+async def test_ledger_knows_its_birth(ports: Ports) -> None:
+    """It is a moment of the past, the same for everybody."""
+    birth = await ports.ledger.get_birth()
+    assert birth <= datetime.now(UTC)
+    await ports.ledger.create(queued_record())
+    assert birth == await ports.ledger.get_birth()
 
 
 async def _until(news: AsyncIterator[Stamped | None], revision: int) -> AsyncIterator[Stamped]:

@@ -12,7 +12,7 @@ from servers import RunningNats
 from vitascope.adapters.jetstream import Connection, JetStreamLedger, ensure
 from vitascope.adapters.memory import MemoryBroker
 from vitascope.contracts import transitions
-from vitascope.contracts.failures import Failure, FailureCode
+from vitascope.contracts.failures import Failure, FailureCode, VitascopeError
 from vitascope.contracts.flow import TERMINAL, Stage, State
 from vitascope.contracts.jobs import Checkpoint, JobRecord
 from vitascope.runtime.advance import advance
@@ -36,6 +36,7 @@ CHANGES: dict[str, Change] = {
     "cancel": lambda record, _: transitions.cancel(record, NOW),
     "expire": lambda record, _: transitions.expire(record, NOW),
 }
+GONE = frozenset({FailureCode.NOT_FOUND, FailureCode.SERVICE_UNAVAILABLE})
 FENCED = frozenset(CHANGES) - {"start", "cancel", "expire"}
 
 
@@ -102,6 +103,54 @@ async def check_rounds(ledger: Ledger, rounds: list[list[Act]]) -> None:
         assert old.record.run.attempt <= new.record.run.attempt
         assert old.record.state not in TERMINAL or new.record.state is State.EXPIRED
         transitions.check_successor(old.record, new.record)
+
+
+async def check_forgetting(ledger: Ledger, acts: list[Act]) -> None:
+    """Forget a record while others change it: either it is gone and nothing was changed, or it is there and was."""
+    history = History([await ledger.create(queued_record())])
+    first = history.newest
+
+    async def forget() -> bool:
+        try:
+            await ledger.forget(first)
+        except Conflict:
+            return False
+        return True
+
+    _, is_forgotten = await asyncio.gather(_run_acts(ledger, history, acts), forget())
+    history.stored.sort(key=lambda stamped: stamped.revision)
+    if is_forgotten:
+        assert [first] == history.stored
+        assert await ledger.get(first.record.id) is None
+    else:
+        assert history.newest == await ledger.get(first.record.id)
+        assert first != history.newest
+
+
+async def _run_acts(ledger: Ledger, history: History, acts: list[Act]) -> None:
+    outcomes = await asyncio.gather(*(run_act(ledger, history, act) for act in acts), return_exceptions=True)
+    for outcome in outcomes:  # whoever reads after it was forgotten is told so; a job of that age may be a lost one
+        assert outcome is None or (isinstance(outcome, VitascopeError) and outcome.code in GONE)
+
+
+@given(acts=st.lists(ACTS, max_size=6))
+@settings(max_examples=100, deadline=None)
+def test_record_is_forgotten_or_changed_in_memory(acts: list[Act]) -> None:
+    """Never both."""
+    asyncio.run(check_forgetting(MemoryBroker().ledger, acts))
+
+
+@given(acts=st.lists(ACTS, max_size=6))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_record_is_forgotten_or_changed_on_a_server(nats_server: RunningNats, acts: list[Act]) -> None:
+    """The same where the forgetter and the writers really race."""
+
+    async def run() -> None:
+        async with Connection(nats_server.url) as connection:
+            await ensure(connection)
+            await check_forgetting(JetStreamLedger(connection), acts)
+
+    asyncio.run(run())
 
 
 @given(rounds=ROUNDS)

@@ -5,6 +5,7 @@ import hashlib
 import os
 import time
 import tracemalloc
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -12,12 +13,15 @@ import pytest
 
 from contract.careless_s3 import careless_s3
 from contract.lying_relay import lying_relay
-from contract.real import BUCKET, s3_client
-from contract.test_objects import CONTENT, MIB, raises
+from contract.real import BUCKET, RETENTION, s3_client
+from contract.test_objects import CONTENT, MIB, begin_upload, raises, uploads_of
 from contract.waiting import names_in, until, until_true
 from servers import RunningS3
 from vitascope.adapters.s3 import S3Client, S3ObjectStore, ensure_bucket
+from vitascope.adapters.s3 import store as store_module
+from vitascope.adapters.s3 import uploads as uploads_module
 from vitascope.adapters.s3.bucket import plan_rules
+from vitascope.contracts.expiry import Retention
 from vitascope.contracts.failures import FailureCode, VitascopeError
 
 FILE_BYTES = 20 * MIB + 12_345
@@ -272,15 +276,49 @@ async def test_url_is_signed_for_the_public_endpoint(s3_server: RunningS3, uniqu
 async def test_rules_are_stored_once(s3_server: RunningS3, unique: str) -> None:
     """A second time finds all as it should be; another retention replaces the rules; uploads still work."""
     async with s3_client(s3_server, bucket=unique) as client:
-        assert () == await ensure_bucket(client, 7)
-        assert () == await ensure_bucket(client, 7)
-        assert () == await ensure_bucket(client, 9)
+        longer = Retention(files=timedelta(days=9), record=timedelta(days=1))
+        assert () == await ensure_bucket(client, RETENTION)
+        assert () == await ensure_bucket(client, RETENTION)
+        assert () == await ensure_bucket(client, longer)
         rules = client.minio.get_bucket_lifecycle(unique).rules
         kept = {rule.rule_filter.prefix: rule.expiration.days for rule in rules}
-        assert {rule.prefix: rule.days for rule in plan_rules(9)} == kept
+        assert {rule.prefix: rule.days for rule in plan_rules(longer)} == kept
         store = S3ObjectStore(client)
         for prefix in kept:
             assert b"x" == await store.get(await store.put(f"{prefix}a", b"x", "text/plain"))
+
+
+async def test_scan_and_uploads_go_over_pages(
+    real_store: S3ObjectStore,
+    unique: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More objects than a page, and more unfinished uploads, are all found."""
+    monkeypatch.setattr(store_module, "PAGE", 2)
+    monkeypatch.setattr(uploads_module, "PAGE", 2)
+    keys = [f"frames/{unique}/{index}" for index in range(5)]
+    for key in keys:
+        await real_store.put(key, b"x", "x/y")
+        await begin_upload(real_store, key)
+    assert keys == [entry.key async for entry in real_store.scan(f"frames/{unique}/")]
+    assert keys == sorted(upload.key for upload in await uploads_of(real_store, unique))
+
+
+async def test_uploads_of_others_are_left_alone(real_store: S3ObjectStore, unique: str) -> None:
+    """A bucket may hold more than ours."""
+    await begin_upload(real_store, f"backups/{unique}/a")
+    assert [] == await uploads_of(real_store, unique)
+
+
+async def test_copy_of_a_file_in_parts(real_store: S3ObjectStore, unique: str, tmp_path: Path) -> None:
+    """It is equal though the first is gone, and keeps its type."""
+    write_file(tmp_path / "in.bin")
+    ref = await real_store.put_file(f"latents/{unique}/a", tmp_path / "in.bin", "x/tensors")
+    copy = await real_store.copy(ref, f"latents/{unique}/b")
+    await real_store.remove([ref.key])
+    await real_store.get_file(copy, tmp_path / "out.bin")
+    stat = real_store._client.minio.stat_object(BUCKET, copy.key)
+    assert "x/tensors" == stat.content_type
 
 
 async def test_missing_bucket_says_so(s3_server: RunningS3) -> None:

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from records import queued_record
 from servers import running_nats
-from vitascope.adapters.jetstream import Connection, ensure, topology
+from vitascope.adapters.jetstream import Connection, JetStreamLedger, ensure, topology
 from vitascope.adapters.jetstream.api import call
 from vitascope.contracts.failures import FailureCode, VitascopeError
 
@@ -27,8 +28,9 @@ async def configs(connection: Connection) -> dict[str, dict[str, object]]:
 
 async def test_all_streams_are_made_and_bounded(bare: Connection) -> None:
     """Every stream has a largest size, of itself and of a message."""
-    await ensure(bare)
+    created = await ensure(bare)
     made = await configs(bare)
+    assert set(created) == set(made)
     assert {config["name"] for config in topology.plan(1)} == set(made)
     assert all(config["max_bytes"] > 0 and config["max_msg_size"] > 0 for config in made.values())  # type: ignore[operator]
 
@@ -38,7 +40,7 @@ async def test_second_time_changes_nothing(bare: Connection) -> None:
     await ensure(bare)
     before = await configs(bare)
     assert all(before[config["name"]] == topology.merge(before[config["name"]], config) for config in topology.plan(1))
-    await ensure(bare)
+    assert [] == await ensure(bare)
     assert before == await configs(bare)
 
 
@@ -46,6 +48,19 @@ async def test_many_at_once_make_each_stream_once(bare: Connection) -> None:
     """Several processes that start together do no harm to each other."""
     await asyncio.gather(*(ensure(bare) for _ in range(5)))
     assert {config["name"] for config in topology.plan(1)} == set(await configs(bare))
+
+
+async def test_ledger_of_an_older_release_learns_to_forget(bare: Connection) -> None:
+    """A bucket that was made without times to live is changed in place, and its records stay."""
+    older = next(config for config in topology.plan(1) if config["name"] == "KV_VITASCOPE_JOBS") | {
+        "allow_msg_ttl": False
+    }
+    await call(bare, "STREAM.CREATE.KV_VITASCOPE_JOBS", older)
+    ledger = JetStreamLedger(bare)
+    kept, forgotten = await ledger.create(queued_record()), await ledger.create(queued_record())
+    assert "KV_VITASCOPE_JOBS" not in await ensure(bare)
+    await ledger.forget(forgotten)
+    assert kept == await ledger.get(kept.record.id)
 
 
 async def test_raised_bound_and_own_field_stay_and_lowered_bound_is_cured(bare: Connection) -> None:

@@ -3,6 +3,7 @@
 Every setting is `VITASCOPE_<GROUP>__<NAME>`, for example `VITASCOPE_DENOISE__MIN_STEP_S=0.5`.
 """
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from vitascope.contracts.encoding import MAX_CRF, MIN_CRF, Preset
+from vitascope.contracts.expiry import Retention
 from vitascope.contracts.ids import Token
 
 
@@ -45,7 +47,13 @@ class S3Settings(Group):
     region: str = "us-east-1"
     bucket: str = Field("vitascope", min_length=3, max_length=63)
     connect_timeout_s: float = Field(10.0, gt=0)
-    retention_days: int = Field(7, ge=1, description="outputs and records; latents, frames and checkpoints: 2 days")
+    retention_days: float = Field(7.0, gt=0, description="from a job's end until it is expired and its files go")
+    record_days: float = Field(30.0, gt=0, description="from there until its record is forgotten, too")
+
+    @property
+    def retention(self) -> Retention:
+        """How long things are kept."""
+        return Retention(files=timedelta(days=self.retention_days), record=timedelta(days=self.record_days))
 
 
 class IngressSettings(Group):

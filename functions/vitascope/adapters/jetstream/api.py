@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from email.parser import BytesParser
 from typing import Any
@@ -15,6 +15,7 @@ MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED_REVISION = "Nats-Expected-Last-Subject-Sequence"
 MESSAGE_TTL = "Nats-TTL"
 KV_OPERATION = "KV-Operation"
+ROLLUP = "Nats-Rollup"
 NANOSECONDS = 1_000_000_000
 """JetStream's configurations count time in nanoseconds."""
 
@@ -37,6 +38,22 @@ async def call(connection: Connection, subject: str, body: Mapping[str, object] 
     """
     payload = b"" if body is None else json.dumps(body).encode()
     return _parse(subject, (await connection.request(f"{PREFIX}.{subject}", payload)).data)
+
+
+async def call_pages(
+    connection: Connection, subject: str, body: Mapping[str, object] | None = None
+) -> AsyncIterator[dict[str, Any]]:
+    """Ask for all pages of a list, one after the other; what changes place meanwhile may be missed or come twice.
+
+    Raises:
+        ApiError: the API answered with an error.
+        VitascopeError: `bus_unavailable`, it did not answer.
+    """
+    offset, total = 0, 1
+    while offset < total:
+        page = await call(connection, subject, {**(body or {}), "offset": offset})
+        yield page
+        offset, total = offset + max(1, int(page["limit"])), int(page["total"])
 
 
 async def store(connection: Connection, subject: str, payload: bytes, headers: Mapping[str, str]) -> int:

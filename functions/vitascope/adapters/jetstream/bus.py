@@ -1,7 +1,7 @@
 """The bus on JetStream, and on core NATS where nothing is kept."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import structlog
@@ -9,13 +9,14 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from vitascope.adapters.envelope import pack
-from vitascope.adapters.jetstream.api import MESSAGE_ID, call, get_last, store
+from vitascope.adapters.jetstream.api import MESSAGE_ID, call, call_pages, get_last, store
 from vitascope.adapters.jetstream.connection import Connection
+from vitascope.adapters.jetstream.consumers import drop_idle_consumers
 from vitascope.adapters.jetstream.watch import Watch
 from vitascope.adapters.jetstream.work import Consumption
 from vitascope.contracts.events import CloudEvent, Control, FramesReady, Progress
 from vitascope.contracts.flow import Stage
-from vitascope.contracts.subjects import STREAM_PROGRESS, STREAM_WORK, control_subject
+from vitascope.contracts.subjects import STREAM_PROGRESS, STREAM_WORK, WORK_ALL, control_subject
 from vitascope.runtime.ports import Delivery
 
 CONTROL_MAX = 256
@@ -34,6 +35,10 @@ class JetStreamBus:
         """Whether the server is there, as far as the client knows."""
         return self._connection.is_connected
 
+    def count_connections(self) -> int:
+        """How often the connection has been made."""
+        return self._connection.epoch
+
     async def publish_work(self, subject: str, event: CloudEvent) -> None:
         """Put a work event into the queue; copies are dropped."""
         await self._publish(subject, event)
@@ -45,6 +50,17 @@ class JetStreamBus:
     async def drop_work(self, subject: str) -> None:
         """Take away the events of that exact subject."""
         await call(self._connection, f"STREAM.PURGE.{STREAM_WORK}", {"filter": subject})
+
+    async def list_work(self) -> Sequence[str]:
+        """The subjects of all work events, each once, sorted; the server gives up to 100,000 of them in a page."""
+        found: set[str] = set()
+        async for page in call_pages(self._connection, f"STREAM.INFO.{STREAM_WORK}", {"subjects_filter": WORK_ALL}):
+            found.update(page["state"].get("subjects") or ())
+        return sorted(found)
+
+    async def drop_idle_consumers(self, groups: Collection[tuple[str, str]]) -> Sequence[str]:
+        """Delete the durable consumers of other denoise groups that nobody uses and that have no work."""
+        return await drop_idle_consumers(self._connection, groups)
 
     def consume(
         self,

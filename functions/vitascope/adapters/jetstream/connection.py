@@ -28,6 +28,9 @@ REDIAL_S = 0.25
 PING_S = 10.0
 """A server that leaves two pings unanswered is away: half-open connections are noticed within 30 s."""
 CLOSE_S = 5.0
+CLOSING_S = 1.0
+"""A client that met an error has called `closed_cb` by then, if it has closed itself, or never will: an error while it
+closes, on a socket that is gone, keeps it from that."""
 
 Handler = Callable[[Msg], Awaitable[None]]
 T = TypeVar("T")
@@ -258,9 +261,13 @@ class Connection:
         self._note(error)
         if self.is_connected:  # nothing that redialing would cure: a slow consumer, a permission
             log.warning("bus.error", url=self.safe_url, error=f"{type(error).__name__}: {error}")
+        asyncio.get_running_loop().call_later(CLOSING_S, self._redial_if_lost)
 
     async def _on_closed(self) -> None:
         """Called by the client when its connection is lost, or when it is closed."""
+        self._redial_if_lost()
+
+    def _redial_if_lost(self) -> None:
         is_dialing = not self.epoch or (self._redialing is not None and not self._redialing.done())
         if self._is_closing or is_dialing or self.is_connected:  # connected: this was the client before the present one
             return

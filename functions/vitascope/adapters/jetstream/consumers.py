@@ -1,15 +1,16 @@
 """The durable consumers of the work stream: one for each stage and pool, and for denoise each group."""
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import structlog
 
-from vitascope.adapters.jetstream.api import NANOSECONDS, call
+from vitascope.adapters.jetstream.api import NANOSECONDS, call, call_pages
 from vitascope.adapters.jetstream.connection import Connection
 from vitascope.adapters.jetstream.errors import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, ApiError
 from vitascope.adapters.limits import ACK_WAIT_S
 from vitascope.contracts.flow import Stage
-from vitascope.contracts.subjects import STREAM_WORK, work_consumer, work_filter
+from vitascope.contracts.subjects import STREAM_WORK, WORK_DENOISE, work_consumer, work_filter
 
 GROUP_IDLE_S = 86_400
 """A group's consumer that nobody pulled from for a day goes; its messages stay. A pool's consumer stays for ever, since
@@ -18,6 +19,7 @@ MAX_ACK_PENDING = 1000
 """Far above the processes of a pool: reaching it would stall the pool without a word."""
 MAX_WAITING = 512
 """Pull requests that wait at once, about one for each process of the pool."""
+
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +73,44 @@ async def ensure_consumer(connection: Connection, stage: Stage, pool: str, group
     if {**present, **wanted} != present:
         await _write(connection, {**present, **wanted}, "update")
         log.info("bus.consumer_updated", consumer=name)
+
+
+async def drop_idle_consumers(connection: Connection, groups: Collection[tuple[str, str]]) -> Sequence[str]:
+    """Delete the consumers of denoise groups that are not among `groups` (pool, group), have no work and no process.
+
+    A group that comes back in between makes its consumer anew; messages are never deleted with a consumer.
+
+    Raises:
+        VitascopeError: `bus_unavailable`.
+    """
+    kept = {work_filter(Stage.DENOISE, pool, group) for pool, group in groups}
+    idle = [
+        str(consumer["name"])
+        async for page in call_pages(connection, f"CONSUMER.LIST.{STREAM_WORK}")
+        for consumer in page["consumers"] or ()
+        if _is_denoise(consumer) and consumer["config"]["filter_subject"] not in kept and _is_idle(consumer)
+    ]
+    return sorted([name for name in idle if await _delete(connection, name)])
+
+
+def _is_denoise(consumer: Mapping[str, Any]) -> bool:
+    return str(consumer["config"].get("filter_subject", "")).startswith(WORK_DENOISE)
+
+
+def _is_idle(consumer: Mapping[str, Any]) -> bool:
+    """Nothing waits for it, nothing is worked on, and nobody waits for something."""
+    return not (consumer["num_pending"] or consumer["num_ack_pending"] or consumer["num_waiting"])
+
+
+async def _delete(connection: Connection, name: str) -> bool:
+    try:
+        await call(connection, f"CONSUMER.DELETE.{STREAM_WORK}.{name}")
+    except ApiError as error:
+        if error.err_code != CONSUMER_NOT_FOUND:
+            raise
+        return False
+    log.info("bus.consumer_dropped", consumer=name)
+    return True
 
 
 async def _write(connection: Connection, config: dict[str, Any], action: str) -> None:

@@ -3,12 +3,22 @@
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
 
 import structlog
 from nats.aio.msg import Msg
 from pydantic import ValidationError
 
-from vitascope.adapters.jetstream.api import EXPECTED_REVISION, KV_OPERATION, MESSAGE_ID, get_last, store
+from vitascope.adapters.jetstream.api import (
+    EXPECTED_REVISION,
+    KV_OPERATION,
+    MESSAGE_ID,
+    MESSAGE_TTL,
+    ROLLUP,
+    call,
+    get_last,
+    store,
+)
 from vitascope.adapters.jetstream.connection import Connection
 from vitascope.adapters.jetstream.errors import WRONG_LAST_SEQUENCE, ApiError
 from vitascope.adapters.jetstream.watch import Watch
@@ -20,6 +30,8 @@ from vitascope.runtime.ports import Conflict, Stamped
 
 REMEMBER_TRIES = 3
 """A key that is taken and then gone has expired in between: at most once in its life."""
+FORGOTTEN_S = 60
+"""What is left of a forgotten record goes after so long: it must outlive a request that is sent again."""
 _JOBS, _JOB_PREFIX = f"KV_{BUCKET_JOBS}", f"$KV.{BUCKET_JOBS}."
 
 log = structlog.get_logger(__name__)
@@ -72,6 +84,21 @@ class JetStreamLedger:
             else:
                 return None
         raise VitascopeError(FailureCode.BUS_UNAVAILABLE, "An idempotency key is neither free nor taken.")
+
+    async def forget(self, current: Stamped) -> None:
+        """Take a record out for ever, with its history: one message replaces both, and goes by itself a minute later.
+
+        Watchers see nothing of it. While that message is there `create` of the same id conflicts; later it does not,
+        so ids must stay unique by the way they are made.
+        """
+        purge = {KV_OPERATION: "PURGE", ROLLUP: "sub", MESSAGE_TTL: f"{FORGOTTEN_S}s"}
+        subject = f"{_JOB_PREFIX}{current.record.id}"
+        await compare_and_set(self._connection, subject, b"", revision=current.revision, headers=purge)
+
+    async def get_birth(self) -> datetime:
+        """When the bucket was made, by the server's clock."""
+        created = (await call(self._connection, f"STREAM.INFO.{_JOBS}"))["created"]
+        return datetime.fromisoformat(created).astimezone(UTC)
 
     async def _store(self, record: JobRecord, revision: int) -> Stamped:
         subject = f"{_JOB_PREFIX}{record.id}"

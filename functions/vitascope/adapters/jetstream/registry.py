@@ -1,5 +1,6 @@
 """The registry in two key-value buckets: rows that expire, and leases that expire."""
 
+import asyncio
 import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 
 from vitascope.adapters.jetstream.api import EXPECTED_REVISION, KV_OPERATION, MESSAGE_TTL, call, get_last, store
 from vitascope.adapters.jetstream.connection import Connection
-from vitascope.adapters.jetstream.errors import WRONG_LAST_SEQUENCE, ApiError
+from vitascope.adapters.jetstream.errors import WRONG_LAST_SEQUENCE, ApiError, make_unreachable
 from vitascope.adapters.jetstream.ledger import compare_and_set
 from vitascope.adapters.jetstream.watch import Watch
 from vitascope.contracts.pools import GroupRow
@@ -19,6 +20,9 @@ from vitascope.runtime.ports import Conflict
 
 _GROUPS, _GROUP_PREFIX = f"KV_{BUCKET_GROUPS}", f"$KV.{BUCKET_GROUPS}."
 _LEASES, _LEASE_PREFIX = f"KV_{BUCKET_LEASES}", f"$KV.{BUCKET_LEASES}."
+
+REPLAY_S = 10.0
+"""A watch waits for its server as long as it takes; a question does not."""
 
 log = structlog.get_logger(__name__)
 
@@ -55,15 +59,11 @@ class JetStreamRegistry:
 
     async def get_groups(self) -> Sequence[GroupRow]:
         """All rows that are there, in the order of their names."""
-        rows: dict[str, GroupRow] = {}
-        async with self.watch_groups() as news:
-            async for row in news:
-                if row is None:
-                    break
-                if isinstance(row, str):
-                    rows.pop(row, None)
-                else:
-                    rows[group_key(row.pool, row.group)] = row
+        try:
+            async with asyncio.timeout(REPLAY_S):
+                rows = await self._replay()
+        except TimeoutError as error:
+            raise make_unreachable("The rows of the groups do not come", f"not within {REPLAY_S:g} s") from error
         return [rows[key] for key in sorted(rows)]
 
     def watch_groups(self) -> AbstractAsyncContextManager[AsyncIterator[GroupRow | str | None]]:
@@ -102,6 +102,18 @@ class JetStreamRegistry:
             await call(self._connection, f"STREAM.MSG.DELETE.{_LEASES}", {"seq": held.sequence, "no_erase": True})
         except ApiError:  # it has expired, or is somebody else's by now
             return
+
+    async def _replay(self) -> dict[str, GroupRow]:
+        rows: dict[str, GroupRow] = {}
+        async with self.watch_groups() as news:
+            async for row in news:
+                if row is None:
+                    break
+                if isinstance(row, str):
+                    rows.pop(row, None)
+                else:
+                    rows[group_key(row.pool, row.group)] = row
+        return rows
 
     async def _readopt(self, subject: str, name: str, holder: str, ttl: dict[str, str]) -> bool:
         """Renew a lease that this holder had taken through another registry, before a restart perhaps."""

@@ -2,10 +2,15 @@
 
 Everything is bounded. Nothing is ever made smaller, emptied or deleted: a bound that somebody raised stays raised,
 and a difference that only a new stream could cure is an error that says so.
+
+A stream's sequences begin at the time of its making, in milliseconds since 1970. So they rise even over the loss of
+the server's files, as long as a stream had no more than a thousand messages a second on average: a revision that
+somebody kept never fits a later record, and a late acknowledgement never ends the work of a later event.
 """
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -34,7 +39,7 @@ _GROWING = ("max_msgs", "max_bytes", "max_age", "max_msgs_per_subject", "max_msg
 log = structlog.get_logger(__name__)
 
 
-async def ensure(connection: Connection, replicas: int = 1) -> None:
+async def ensure(connection: Connection, replicas: int = 1) -> Sequence[str]:
     """Make all streams and buckets, or bring them up to date.
 
     Durable consumers of work are not made here: groups come and go, so `JetStreamBus.consume` makes its own. Its
@@ -44,11 +49,14 @@ async def ensure(connection: Connection, replicas: int = 1) -> None:
         connection: to a server with JetStream.
         replicas: of every stream and bucket; a cluster of that many servers is needed.
 
+    Returns:
+        The names of the streams that were made now, a bucket's as `KV_<bucket>`. Whoever dies between this and what
+        he does about a new ledger is not told again: `Ledger.get_birth` says it at any time.
+
     Raises:
         VitascopeError: `bus_unavailable`, with what to do.
     """
-    for config in plan(replicas):
-        await _ensure_stream(connection, config)
+    return [config["name"] for config in plan(replicas) if await _ensure_stream(connection, config)]
 
 
 def plan(replicas: int) -> list[dict[str, Any]]:
@@ -87,6 +95,7 @@ def plan(replicas: int) -> list[dict[str, Any]]:
             max_msgs_per_subject=HISTORY,
             max_bytes=4096 * MIB,
             max_msg_size=2 * RECORD_MAX_BYTES,
+            allow_msg_ttl=True,  # what is left of a forgotten record goes by itself
         ),
         _bucket(subjects.BUCKET_IDEMPOTENCY, max_bytes=256 * MIB, max_age=_ns(REMEMBER_S)),
         _bucket(subjects.BUCKET_GROUPS, max_bytes=64 * MIB, max_age=_ns(LEASE_S), duplicate_window=_ns(LEASE_S)),
@@ -128,7 +137,8 @@ def _ns(seconds: float) -> int:
     return int(seconds * NANOSECONDS)
 
 
-async def _ensure_stream(connection: Connection, wanted: Mapping[str, Any]) -> None:
+async def _ensure_stream(connection: Connection, wanted: Mapping[str, Any]) -> bool:
+    """Whether it was made now."""
     name = wanted["name"]
     for _ in range(ENSURE_TRIES):
         try:
@@ -137,19 +147,19 @@ async def _ensure_stream(connection: Connection, wanted: Mapping[str, Any]) -> N
             if error.err_code != STREAM_NOT_FOUND:
                 raise
             try:
-                await call(connection, f"STREAM.CREATE.{name}", wanted)
+                await call(connection, f"STREAM.CREATE.{name}", {**wanted, "first_seq": time.time_ns() // 1_000_000})
             except ApiError as refused:
                 if refused.err_code == STREAM_NAME_IN_USE:
                     await asyncio.sleep(0)
                     continue
                 raise
             log.info("bus.stream_created", stream=name)
-            return
+            return True
         merged = merge(present, wanted)
         if merged != present:
             await call(connection, f"STREAM.UPDATE.{name}", merged)
             log.info("bus.stream_updated", stream=name)
-        return
+        return False
     raise AssertionError(f"stream {name} neither exists nor can be made")  # only a server that contradicts itself
 
 

@@ -29,5 +29,12 @@ class MemoryBroker:
 
     def set_connected(self, *, connected: bool) -> None:
         """Begin or end an outage: while it lasts every call raises `bus_unavailable`; nothing is lost."""
+        self._state.connections += connected and not self._state.connected
         self._state.connected = connected
         self.bus.wake()
+
+    def lose(self) -> None:
+        """Lose all that is stored, as a server whose files are gone; who consumes and watches goes on doing so."""
+        self.ledger.lose()
+        self.bus.lose()
+        self.registry.lose()

@@ -1,8 +1,9 @@
 """The bus in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from fnmatch import fnmatchcase
 
 from vitascope.adapters.envelope import pack, unpack
 from vitascope.adapters.memory.feed import Feed
@@ -11,7 +12,7 @@ from vitascope.adapters.memory.state import BrokerState
 from vitascope.adapters.memory.work import MemoryConsumption
 from vitascope.contracts.events import CloudEvent, Control, FramesReady, Progress
 from vitascope.contracts.flow import Stage
-from vitascope.contracts.subjects import work_filter
+from vitascope.contracts.subjects import WORK_DENOISE, work_consumer, work_filter
 from vitascope.runtime.ports import Delivery
 
 CONTROL_MAX = 256
@@ -39,6 +40,10 @@ class MemoryBus:
         """Whether there is no outage."""
         return self._state.connected
 
+    def count_connections(self) -> int:
+        """One more after each outage."""
+        return self._state.connections
+
     def wake(self) -> None:
         """Let consumers see that an outage has begun or ended."""
         self._work.wake()
@@ -58,6 +63,34 @@ class MemoryBus:
         self._state.check()
         self._work.drop(subject)
 
+    async def list_work(self) -> Sequence[str]:
+        """The subjects of all work events that wait or are being worked on."""
+        self._state.check()
+        return self._work.subjects()
+
+    async def drop_idle_consumers(self, groups: Collection[tuple[str, str]]) -> Sequence[str]:
+        """Delete the consumers of other denoise groups that nobody uses and that have no work."""
+        self._state.check()
+        subjects, durable = self._work.subjects(), self._work.durable
+        kept = {work_filter(Stage.DENOISE, pool, group) for pool, group in groups}
+        idle = sorted(
+            name
+            for name, consumer in durable.items()
+            if consumer.pattern.startswith(WORK_DENOISE)
+            and consumer.pattern not in kept
+            and not consumer.users
+            and not any(fnmatchcase(subject, consumer.pattern) for subject in subjects)
+        )
+        for name in idle:
+            del durable[name]
+        return idle
+
+    def lose(self) -> None:
+        """Lose the work and the newest progress; what was published for people stays to be looked at."""
+        self._work.lose()
+        self._progress.values.clear()
+        self._event_ids.clear()
+
     def consume(
         self,
         stage: Stage,
@@ -67,7 +100,7 @@ class MemoryBus:
         limit: int = 1,
     ) -> AbstractAsyncContextManager[AsyncIterator[Delivery]]:
         """Take work of a stage."""
-        return MemoryConsumption(self._work, work_filter(stage, pool, group), limit)
+        return MemoryConsumption(self._work, work_consumer(stage, pool, group), work_filter(stage, pool, group), limit)
 
     async def publish_event(self, subject: str, event: CloudEvent) -> None:
         """Keep a public event; copies are dropped."""

@@ -23,6 +23,10 @@ class Feed(Generic[T]):
         self.values[key] = value
         self.tell(key, value)
 
+    def forget(self, key: str) -> None:
+        """Take a key out without telling anybody: whoever replays from now on does not see it."""
+        self.values.pop(key, None)
+
     def tell(self, key: str, value: T) -> None:
         """Tell the watchers something about a key without storing it."""
         for watcher in self._watchers:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 
 from vitascope.adapters.memory.feed import Feed
 from vitascope.adapters.memory.state import BrokerState
@@ -18,6 +19,7 @@ class MemoryLedger:
         self._feed: Feed[Stamped] = Feed()
         self._revision = 0
         self._remembered: dict[tuple[str, str], bytes] = {}
+        self._birth = state.timing.now()
 
     async def create(self, record: JobRecord) -> Stamped:
         """Store a new record."""
@@ -35,9 +37,7 @@ class MemoryLedger:
         """Compare-and-set."""
         check_successor(current.record, record)
         self._state.check()
-        held = self._feed.values.get(record.id)
-        if held is None or held.revision != current.revision:
-            raise Conflict(f"the record of {record.id} is no longer at revision {current.revision}")
+        self._expect(current)
         return self._store(record)
 
     def watch(self, job: str | None = None) -> AbstractAsyncContextManager[AsyncIterator[Stamped | None]]:
@@ -52,6 +52,28 @@ class MemoryLedger:
         if known is None:
             self._remembered[tenant, key] = value
         return known
+
+    async def forget(self, current: Stamped) -> None:
+        """Take a record out for ever; nobody is told."""
+        self._state.check()
+        self._expect(current)
+        self._feed.forget(current.record.id)
+
+    async def get_birth(self) -> datetime:
+        """When the broker was made, or lost all that it held."""
+        self._state.check()
+        return self._birth
+
+    def lose(self) -> None:
+        """Begin anew, empty; revisions go on rising."""
+        self._feed.values.clear()
+        self._remembered.clear()
+        self._birth = self._state.timing.now()
+
+    def _expect(self, current: Stamped) -> None:
+        held = self._feed.values.get(current.record.id)
+        if held is None or held.revision != current.revision:
+            raise Conflict(f"the record of {current.record.id} is no longer at revision {current.revision}")
 
     def _store(self, record: JobRecord) -> Stamped:
         self._revision += 1

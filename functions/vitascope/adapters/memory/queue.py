@@ -22,6 +22,14 @@ class Waiting:
 
 
 @dataclass
+class Durable:
+    """A consumer that stays when its last user leaves."""
+
+    pattern: str
+    users: int = 0
+
+
+@dataclass
 class WorkQueue:
     """Messages until somebody ends them. An acknowledgement is no fence: an old delivery's ends the message too."""
 
@@ -29,6 +37,7 @@ class WorkQueue:
     _messages: dict[int, Waiting] = field(default_factory=dict)
     _ids: dict[str, float] = field(default_factory=dict)
     _consumers: set[asyncio.Event] = field(default_factory=set)
+    durable: dict[str, "Durable"] = field(default_factory=dict)
     _sequence: int = 0
 
     def publish(self, subject: str, message_id: str, packed: Packed) -> None:
@@ -46,6 +55,16 @@ class WorkQueue:
     def has(self, subject: str) -> bool:
         """Whether a message of that subject is in the queue."""
         return any(message.subject == subject for message in self._messages.values())
+
+    def subjects(self) -> list[str]:
+        """The subjects of all messages in the queue, each once, sorted."""
+        return sorted({message.subject for message in self._messages.values()})
+
+    def lose(self) -> None:
+        """Lose all messages, what is remembered of old ones, and the consumers that nobody uses now."""
+        self._messages.clear()
+        self._ids.clear()
+        self.durable = {name: consumer for name, consumer in self.durable.items() if consumer.users}
 
     def drop(self, subject: str) -> None:
         """Take all messages of that subject out for good."""

@@ -75,6 +75,12 @@ class MemoryRegistry:
         if held is not None and held.holder == holder:
             del self._leases[name]
 
+    def lose(self) -> None:
+        """Lose all rows and leases."""
+        self._feed.values.clear()
+        self._until_s.clear()
+        self._leases.clear()
+
     def _forget_old(self) -> None:
         now_s = self._state.timing.now_s()
         for key in [key for key, until_s in self._until_s.items() if until_s <= now_s]:

@@ -8,11 +8,12 @@ from vitascope.contracts.failures import FailureCode, VitascopeError
 
 @dataclass
 class BrokerState:
-    """The broker's time, its `ack_wait`, and whether it can be reached."""
+    """The broker's time, its `ack_wait`, whether it can be reached, and in how many spells it could so far."""
 
     timing: Timing
     ack_wait_s: float
     connected: bool = True
+    connections: int = 1
 
     def check(self) -> None:
         """Raise `bus_unavailable` during an outage."""

@@ -10,7 +10,11 @@ HELD_START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Timing(Protocol):
-    """Seconds that only rise, and a way to wait for them."""
+    """Seconds that only rise, a way to wait for them, and the time of day."""
+
+    def now(self) -> datetime:
+        """The time of day, UTC."""
+        ...
 
     def now_s(self) -> float:
         """Seconds since an arbitrary start."""
@@ -22,7 +26,11 @@ class Timing(Protocol):
 
 
 class MachineTime:
-    """The machine's monotonic clock."""
+    """The machine's clocks."""
+
+    def now(self) -> datetime:
+        """The time of day, UTC."""
+        return datetime.now(UTC)
 
     def now_s(self) -> float:
         """Seconds of the machine's monotonic clock."""

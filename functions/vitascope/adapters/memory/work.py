@@ -6,7 +6,7 @@ from typing import Self
 
 from vitascope.adapters.envelope import unpack
 from vitascope.adapters.limits import RETRY_MAX_S
-from vitascope.adapters.memory.queue import Waiting, WorkQueue
+from vitascope.adapters.memory.queue import Durable, Waiting, WorkQueue
 from vitascope.contracts.events import CloudEvent
 
 
@@ -62,13 +62,14 @@ class MemoryDelivery:
 class MemoryConsumption:
     """The deliveries that match a pattern, at most `limit` unfinished at once."""
 
-    def __init__(self, queue: WorkQueue, pattern: str, limit: int) -> None:
-        self._queue, self._pattern, self._limit = queue, pattern, limit
+    def __init__(self, queue: WorkQueue, name: str, pattern: str, limit: int) -> None:
+        self._queue, self._name, self._pattern, self._limit = queue, name, pattern, limit
         self._held: set[MemoryDelivery] = set()
         self._news = asyncio.Event()
         self._is_left = False
 
     async def __aenter__(self) -> Self:
+        self._queue.durable.setdefault(self._name, Durable(self._pattern)).users += 1
         return self
 
     async def __aexit__(
@@ -77,6 +78,7 @@ class MemoryConsumption:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._queue.durable[self._name].users -= 1
         self._is_left = True
         self._news.set()
 

@@ -1,8 +1,16 @@
-"""The bucket and its lifecycle rules: made and brought up to date by one call that may run any number of times."""
+"""The bucket and its lifecycle rules: made and brought up to date by one call that may run any number of times.
 
+The rules are only a backstop, for a service whose janitor is gone: each leaves the janitor a day. A rule counts from
+when an object was put and knows nothing of jobs, so all that a live job may need, for as long as it waits, has the
+longest time of all. Whoever keeps jobs waiting for longer than that must raise `record_days`; a copy that a rule took
+from a live job is put again by the janitor, an input cannot be.
+"""
+
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import structlog
@@ -11,15 +19,15 @@ from minio.error import S3Error
 from minio.lifecycleconfig import AbortIncompleteMultipartUpload, Expiration, LifecycleConfig, Rule
 
 from vitascope.adapters.s3.client import S3Client
+from vitascope.contracts.expiry import Retention
 from vitascope.contracts.objects import ObjectClass
 
-SCRATCH_DAYS = 2
-"""How long what only passes between stages is kept: far longer than a job that still moves."""
+BACKSTOP = timedelta(days=1)
+"""How much later than the janitor a rule strikes at least."""
 ABORT_DAYS = 1
 """How long the parts of an upload that was never finished are kept."""
 RULE_PREFIX = "vitascope-"
 """Of the names of our rules; a bucket's other rules are left as they are."""
-_SCRATCH = frozenset({ObjectClass.LATENTS, ObjectClass.FRAMES, ObjectClass.CHECKPOINTS})
 _TAKEN = frozenset({"BucketAlreadyOwnedByYou", "BucketAlreadyExists"})
 
 log = structlog.get_logger(__name__)
@@ -35,15 +43,23 @@ class KeepRule:
     abort_days: int | None = ABORT_DAYS
 
 
-def plan_rules(retention_days: int) -> tuple[KeepRule, ...]:
-    """One rule a class of objects."""
+def plan_rules(retention: Retention) -> tuple[KeepRule, ...]:
+    """One rule a class of objects; rules count whole days.
+
+    What a job needs until it ends, latents and checkpoints included, is kept as long as records are: a pool may be
+    away for days, and a rule cannot tell a job that waits from one that is over. Those of ended jobs go long before.
+    """
+    waiting = retention.files + retention.record
+    kept = {ObjectClass.OUTPUTS: retention.files}
     return tuple(
-        KeepRule(f"{RULE_PREFIX}{kind}", f"{kind}/", SCRATCH_DAYS if kind in _SCRATCH else retention_days)
+        KeepRule(
+            f"{RULE_PREFIX}{kind}", f"{kind}/", math.ceil((kept.get(kind, waiting) + BACKSTOP) / timedelta(days=1))
+        )
         for kind in ObjectClass
     )
 
 
-async def ensure_bucket(client: S3Client, retention_days: int) -> Sequence[str]:
+async def ensure_bucket(client: S3Client, retention: Retention) -> Sequence[str]:
     """Make the bucket and its rules, or bring them up to date.
 
     Returns:
@@ -53,7 +69,7 @@ async def ensure_bucket(client: S3Client, retention_days: int) -> Sequence[str]:
     Raises:
         VitascopeError: `store_unavailable`.
     """
-    wanted = plan_rules(retention_days)
+    wanted = plan_rules(retention)
 
     def call(_: threading.Event) -> tuple[str, ...]:
         _make_bucket(client)

@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 from minio import Minio
+from minio.credentials.credentials import Credentials
 from urllib3 import PoolManager, Retry, Timeout
 
 from vitascope.adapters.s3.errors import translating
@@ -36,6 +37,7 @@ class S3Client:
         signer: makes URLs for the public endpoint; never calls anybody, since its region is given.
         bucket: the bucket's name.
         endpoint: the inside endpoint, for messages.
+        http, credentials, region: what `minio` stands on, for the few calls that it has not.
     """
 
     def __init__(
@@ -76,10 +78,11 @@ class S3Client:
                 http_client=pool,
             )
 
-        self.bucket, self.endpoint = bucket, endpoint
+        self.bucket, self.endpoint, self.region = bucket, endpoint, region
+        self.credentials = Credentials(access_key, secret_key)
         self.minio = make("VITASCOPE_S3__ENDPOINT", endpoint)
         self.signer = make("VITASCOPE_S3__PUBLIC_ENDPOINT", public_endpoint or endpoint)
-        self._pool = pool
+        self.http = pool
         self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="s3")
 
     async def __aenter__(self) -> Self:
@@ -93,7 +96,7 @@ class S3Client:
     ) -> None:
         """Returns when the calls under way have ended; those that wait are given up."""
         await asyncio.to_thread(self._executor.shutdown, wait=True, cancel_futures=True)
-        self._pool.clear()
+        self.http.clear()
 
     async def run(self, key: str, call: Callable[[threading.Event], T]) -> T:
         """Make blocking calls in a thread; the event is set when the caller is cancelled, and long calls look at it.

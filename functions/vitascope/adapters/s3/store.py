@@ -1,27 +1,34 @@
 """Objects on an S3 server."""
 
 import contextlib
+import itertools
 import os
 import threading
 from collections.abc import AsyncIterator, Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta
 from pathlib import Path
 from uuid import uuid4
 
 from minio.deleteobjects import DeleteObject
 
 from vitascope.adapters.limits import SIGN_MAX_S
+from vitascope.adapters.s3 import uploads
 from vitascope.adapters.s3.client import S3Client
 from vitascope.adapters.s3.parts import MemorySource, PartReader
 from vitascope.adapters.s3.reading import read_pieces
-from vitascope.adapters.s3.transfer import download, upload
+from vitascope.adapters.s3.transfer import copy_object, download, upload
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.jobs import ObjectRef
+from vitascope.contracts.objects import ObjectClass
+from vitascope.runtime.ports import ObjectEntry, UnfinishedUpload
 
 PART_BYTES = 8 * 1024 * 1024
 """Of a file: what it costs in memory is a few parts, whatever its size (S3 allows 10,000 parts: 80 GiB)."""
 SINGLE_MAX_BYTES = 64 * 1024 * 1024
 """Content that is in memory already goes in one request up to here: parts would only cost round trips."""
+
+PAGE = 1000
+"""Objects of a listing that are in memory at once: S3's own page."""
 
 
 class S3ObjectStore:
@@ -119,6 +126,41 @@ class S3ObjectStore:
                     raise VitascopeError(FailureCode.STORE_UNAVAILABLE, detail)
 
         await self._client.run(f"{len(keys)} objects", call)
+
+    async def scan(self, prefix: str) -> AsyncIterator[ObjectEntry]:
+        """All objects under a prefix, a page in memory at a time; what comes and goes meanwhile may be missed."""
+        found = self._client.minio.list_objects(self._client.bucket, prefix=prefix, recursive=True)
+
+        def call(_: threading.Event) -> list[ObjectEntry]:
+            return [
+                ObjectEntry(str(entry.object_name), int(entry.size), entry.last_modified.astimezone(UTC))
+                for entry in itertools.islice(found, PAGE)
+            ]
+
+        while page := await self._client.run(prefix, call):
+            for entry in page:
+                yield entry
+
+    async def copy(self, ref: ObjectRef, key: str) -> ObjectRef:
+        """A copy under another key; the content never comes here, and its type stays."""
+
+        def call(_: threading.Event) -> ObjectRef:
+            copy_object(self._client, ref, key)
+            return ref.model_copy(update={"key": key})
+
+        return await self._client.run(ref.key, call)
+
+    async def list_uploads(self) -> Sequence[UnfinishedUpload]:
+        """Unfinished uploads of our classes of objects; others in the bucket are not ours to end."""
+
+        def call(_: threading.Event) -> list[UnfinishedUpload]:
+            return [upload for kind in ObjectClass for upload in uploads.list_uploads(self._client, kind)]
+
+        return await self._client.run(f"unfinished uploads of {self._client.bucket}", call)
+
+    async def abort_upload(self, upload: UnfinishedUpload) -> None:
+        """End one; its parts are removed."""
+        await self._client.run(upload.key, lambda _: uploads.abort_upload(self._client, upload))
 
     async def sign(self, key: str, expires_s: int) -> str:
         """A URL for the public endpoint; computed here, without asking anybody."""

@@ -4,6 +4,8 @@ import hashlib
 import threading
 from collections.abc import Callable
 
+from minio.commonconfig import CopySource
+
 from vitascope.adapters.s3.client import S3Client, Stopped
 from vitascope.adapters.s3.parts import PartReader
 from vitascope.adapters.s3.reading import read_pieces
@@ -58,4 +60,19 @@ def download(
         sink(piece)
     if expected is not None and (length, digest.hexdigest()) != (expected.bytes, expected.sha256):
         detail = f"Object {key} has {length} bytes where {expected.bytes} were stored, or another checksum."
+        raise VitascopeError(FailureCode.OBJECT_CORRUPT, detail)
+
+
+def copy_object(client: S3Client, ref: ObjectRef, key: str) -> None:
+    """Copy inside the store, and make sure that the copy is as long as the original should be.
+
+    Raises:
+        VitascopeError: `object_missing`; `object_corrupt`, it is not, and has been removed again.
+    """
+    assert key != ref.key, "S3 refuses to copy an object onto itself"
+    client.minio.copy_object(client.bucket, key, CopySource(client.bucket, ref.key))
+    length = int(client.minio.stat_object(client.bucket, key).size)
+    if length != ref.bytes:
+        client.minio.remove_object(client.bucket, key)
+        detail = f"The copy of {ref.key} has {length} bytes where {ref.bytes} were stored."
         raise VitascopeError(FailureCode.OBJECT_CORRUPT, detail)

@@ -166,3 +166,29 @@ def test_held_time_is_a_clock(timing: HeldTime) -> None:
     before = timing.now()
     timing.advance(1.5)
     assert 1.5 == (timing.now() - before).total_seconds()
+
+
+async def test_broker_that_loses_everything_begins_anew(broker: MemoryBroker, timing: HeldTime) -> None:
+    """Records, work, keys, rows and leases are gone and the birth is later; revisions rise, consumers go on."""
+    first = await broker.ledger.create(queued_record())
+    birth = await broker.ledger.get_birth()
+    await broker.ledger.remember("t", "k", b"v")
+    row = GroupRow(pool="p", group="g", models=(), state=GroupState.IDLE, holder="h", seen=NOW)
+    await broker.registry.put_group(row)
+    assert await broker.registry.acquire_lease("scheduler", "a", 60)
+    event = await publish(broker)
+    timing.advance(1)
+    async with broker.bus.consume(Stage.ENCODE, "q") as deliveries, broker.ledger.watch() as news:
+        while await anext(news) is not None:
+            pass
+        broker.lose()
+        assert 1 == (await broker.ledger.get_birth() - birth).total_seconds()
+        assert await broker.ledger.get(first.record.id) is None
+        assert await broker.ledger.remember("t", "k", b"w") is None
+        assert ([], []) == (await broker.registry.get_groups(), await broker.bus.list_work())
+        assert await broker.registry.acquire_lease("scheduler", "b", 60)
+        again = await broker.ledger.create(first.record)
+        assert again.revision > first.revision
+        assert again == await anext(news)
+        await broker.bus.publish_work(work_subject(Stage.ENCODE, "q", str(event.subject)), event)
+        assert event == (await anext(deliveries)).event

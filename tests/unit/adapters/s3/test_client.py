@@ -1,6 +1,7 @@
 """Endpoints, rules and errors of the S3 adapter, without a server."""
 
 import errno
+from datetime import timedelta
 
 import pytest
 from minio.error import InvalidResponseError, S3Error, ServerError
@@ -10,6 +11,7 @@ from urllib3.exceptions import HTTPError, ProtocolError
 from vitascope.adapters.s3.bucket import KeepRule, compute_dropped, plan_rules
 from vitascope.adapters.s3.client import S3Client, parse_endpoint
 from vitascope.adapters.s3.errors import translating
+from vitascope.contracts.expiry import Retention
 from vitascope.contracts.failures import FailureCode, VitascopeError
 
 
@@ -37,10 +39,17 @@ def test_bad_public_endpoint_names_its_setting(url: str) -> None:
         S3Client("http://h:1", access_key="a", secret_key="b", bucket="bucket", public_endpoint=url)
 
 
-def test_every_class_has_its_rule() -> None:
-    """Scratch is kept for two days, what people asked for as long as the setting says."""
-    days = {rule.prefix: rule.days for rule in plan_rules(7)}
-    assert {"records/": 7, "inputs/": 7, "outputs/": 7, "checkpoints/": 2, "latents/": 2, "frames/": 2} == days
+@pytest.mark.parametrize(
+    ("files_days", "record_days", "outputs", "waiting"),
+    [(7, 30, 8, 38), (0.5, 0.25, 2, 2), (1.0, 1.0, 2, 3), (0.001, 2, 2, 4)],
+    ids=["as set", "parts of a day", "whole days", "a moment"],
+)
+def test_every_class_has_its_rule(files_days: float, record_days: float, outputs: int, waiting: int) -> None:
+    """Each a day after the janitor, in whole days; what a job needs while it waits is kept longest."""
+    retention = Retention(files=timedelta(days=files_days), record=timedelta(days=record_days))
+    days = {rule.prefix: rule.days for rule in plan_rules(retention)}
+    scratch = dict.fromkeys(("checkpoints/", "latents/", "frames/"), waiting)
+    assert {"records/": waiting, "inputs/": waiting, "outputs/": outputs, **scratch} == days
 
 
 def test_what_the_server_dropped_is_said() -> None:
