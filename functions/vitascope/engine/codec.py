@@ -8,10 +8,12 @@ JSON holds scalars, strings and null as they are; everything else is an object w
     {"$list": [...]}  {"$tuple": [...]}  {"$dict": [[key, value], ...]}
     {"$obj": [module, class], "attrs": {...}}     a scheduler, a guider or a part of one (see `restorable`)
 
-The header entry `vitascope` says what kind of blob it is, which library versions made it, and whatever stamp the
-caller wants compared when it is read.
+The header entry `vitascope` says what kind of blob it is, in which format, which library versions made it, and whatever
+stamp the caller wants compared when it is read. The tensor `sha256` is the digest of that entry and of all other
+tensors: a bit that flipped on its way would otherwise be a sample that is off, and be resumed from in silence.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +29,9 @@ from vitascope.engine.library import VERSIONS
 from vitascope.engine.restorable import attributes, is_restorable, object_to_restore, set_attribute
 
 HEADER_KEY = "vitascope"
+DIGEST_KEY = "sha256"
+# Raise it with every change that an older reader would misread.
+FORMAT = 1
 # Real headers are a few kB; the bound keeps a damaged length from asking for gigabytes.
 MAX_HEADER_BYTES = 16 * 1024 * 1024
 LENGTH_BYTES = 8  # safetensors: little-endian length of the JSON header
@@ -94,10 +99,11 @@ class Packer:
 
 def dumps(packer: Packer, body: object, *, kind: str, stamp: Mapping[str, Any] | None = None) -> bytes:
     """The blob of a packed body and its tensors. `kind` is "checkpoint" or "latents"; `stamp` must be plain JSON."""
-    header = {"kind": kind, "made_by": VERSIONS, "stamp": dict(stamp or {}), "body": body}
+    header = {"format": FORMAT, "kind": kind, "made_by": VERSIONS, "stamp": dict(stamp or {}), "body": body}
     text = json.dumps(header)
     assert len(text) <= MAX_HEADER_BYTES, f"a header of {len(text)} bytes would not be read back"
-    return save_tensors(packer.tensors, metadata={HEADER_KEY: text})
+    digest = {DIGEST_KEY: _digest(text, packer.tensors)}
+    return save_tensors(packer.tensors | digest, metadata={HEADER_KEY: text})
 
 
 def loads(data: bytes, *, kind: str) -> Blob:
@@ -105,23 +111,24 @@ def loads(data: bytes, *, kind: str) -> Blob:
 
     Raises:
         BlobFormatError: not a blob of ours, of another kind, or damaged.
-        BlobVersionError: made by other library versions.
+        BlobVersionError: of another format, or made by other library versions.
     """
-    header = _read_header(data)
+    text = _read_text(data)
+    header = _parse_header(text)
     try:
-        made_by, found, stamp, body = header["made_by"], header["kind"], header["stamp"], header["body"]
+        form, found, made_by = header["format"], header["kind"], header["made_by"]
+        stamp, body = header["stamp"], header["body"]
     except (KeyError, TypeError) as error:
         raise BlobFormatError(f"the header of the blob is incomplete: {error}") from error
+    if form != FORMAT:
+        raise BlobVersionError(f"the blob is of format {form!r}, this reads {FORMAT}")
     if found != kind:
         raise BlobFormatError(f"expected a blob of kind {kind!r}, found {found!r}")
     if made_by != VERSIONS:
         raise BlobVersionError(f"the blob was made by {made_by}, this is {VERSIONS}: the result would not be exact")
     if not isinstance(stamp, dict):
         raise BlobFormatError("the stamp of the blob is not an object")
-    try:
-        return Blob(body, stamp, load_tensors(data))
-    except (safetensors.SafetensorError, *SHAPE_ERRORS) as error:
-        raise BlobFormatError(f"the tensors of the blob are damaged: {error}") from error
+    return Blob(body, stamp, _read_tensors(data, text))
 
 
 def check_stamp(blob: Blob, expected: Mapping[str, Any]) -> None:
@@ -184,15 +191,44 @@ def _unpack_items(blob: Blob, packed: list[Any], old: Any, device: torch.device 
     return [_unpack(blob, item, was, device) for item, was in zip(packed, before, strict=True)]
 
 
-def _read_header(data: bytes) -> Any:
+def _digest(text: str, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """sha256 of a blob's content, 32 of uint8."""
+    total = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        total.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        total.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return torch.frombuffer(bytearray(total.digest()), dtype=torch.uint8)
+
+
+def _read_tensors(data: bytes, text: str) -> dict[str, torch.Tensor]:
+    try:
+        tensors = load_tensors(data)
+        is_whole = torch.equal(tensors.pop(DIGEST_KEY), _digest(text, tensors))
+    except (safetensors.SafetensorError, *SHAPE_ERRORS) as error:
+        raise BlobFormatError(f"the tensors of the blob are damaged: {error}") from error
+    if not is_whole:
+        raise BlobFormatError("the blob is damaged: its content is not what its digest was made of")
+    return tensors
+
+
+def _read_text(data: bytes) -> str:
     if len(data) < LENGTH_BYTES:
         raise BlobFormatError(f"{len(data)} bytes are no blob")
     length = int.from_bytes(data[:LENGTH_BYTES], "little")
     if length > min(MAX_HEADER_BYTES, len(data) - LENGTH_BYTES):
         raise BlobFormatError(f"the header claims {length} bytes of {len(data)}")
     try:
-        outer = json.loads(data[LENGTH_BYTES : LENGTH_BYTES + length])
-        return json.loads(outer["__metadata__"][HEADER_KEY])
+        text = json.loads(data[LENGTH_BYTES : LENGTH_BYTES + length])["__metadata__"][HEADER_KEY]
+    except SHAPE_ERRORS as error:
+        raise BlobFormatError(f"the header of the blob cannot be read: {error}") from error
+    if not isinstance(text, str):
+        raise BlobFormatError("the header of the blob is no text")
+    return text
+
+
+def _parse_header(text: str) -> Any:
+    try:
+        return json.loads(text)
     except SHAPE_ERRORS as error:
         raise BlobFormatError(f"the header of the blob cannot be read: {error}") from error
 

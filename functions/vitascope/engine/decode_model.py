@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import torch
 
+from vitascope.engine.chunkers import chunker_for
 from vitascope.engine.denoise_model import PRESENT
 from vitascope.engine.errors import BlobFormatError, memory_errors_translated
 from vitascope.engine.fingerprints import Fingerprint
@@ -15,6 +16,9 @@ from vitascope.engine.run import unpack_hand_over
 from vitascope.engine.stages import create_blocks, split
 from vitascope.engine.stream import DecodedAudio, Frames, stream_decoded
 from vitascope.engine.tiling import Tiling, decoding
+
+PROOF_LATENTS = 4
+"""Side of the latents that are decoded as a proof: even the VAE with the coarsest patches takes them."""
 
 
 class DecodeModel:
@@ -60,6 +64,27 @@ class DecodeModel:
             yield from self._stream(hand_over, tiling)
         finally:
             self._busy = False
+
+    @torch.no_grad()
+    def prove(self) -> None:
+        """Decodes zeros, 4 x 4 and mostly one latent frame: less than any job, on the same way.
+
+        A process without a VAE, whose pixels come from the denoise stage, has nothing to prove.
+
+        Raises:
+            DeviceMemoryError: out of memory.
+        """
+        vae = self._loaded.components.get("vae")
+        if vae is None:
+            return
+        channels = vae.config.get("z_dim") or vae.config["latent_channels"]
+        # MiniMax-H3 decodes clips of so many latent frames, each with a part of the next.
+        frames = getattr(vae, "tokens_chunk_size", 0) + 1
+        shape = (1, channels, frames, PROOF_LATENTS, PROOF_LATENTS)
+        zeros = torch.zeros(shape, dtype=vae.dtype, device=self._loaded.device)
+        with memory_errors_translated(), decoding(vae, None):
+            for pixels in chunker_for(vae)(vae, zeros):
+                pixels.cpu()  # what runs on a GPU has only run once its result is here
 
     def _stream(self, hand_over: bytes, tiling: Tiling | None) -> Iterator[DecodedAudio | Frames]:
         loaded = self._loaded
