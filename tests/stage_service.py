@@ -15,15 +15,16 @@ from typing import Any
 from records import NOW, record_in
 from vitascope.adapters.memory import MemoryBroker
 from vitascope.contracts import subjects, transitions
+from vitascope.contracts.deadlines import StageLimits
 from vitascope.contracts.events import WorkItem, make_work_item
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage, State
-from vitascope.runtime import stage_loop
+from vitascope.runtime import stage_run
 from vitascope.runtime.advance import advance
 from vitascope.runtime.ports import SystemClock
 from vitascope.runtime.serving import StageService
 from vitascope.runtime.settings import LogSettings
-from vitascope.runtime.stage import STALL_S, HandBack, Pulse
+from vitascope.runtime.stage import HandBack, Pulse
 from vitascope.runtime.stage_loop import StageLoop
 from vitascope.runtime.telemetry import configure_logs
 
@@ -47,7 +48,7 @@ class ScriptedHandler:
     async def handle(self, work: WorkItem, pulse: Pulse) -> None:
         tell("handling", job=work.job)
         if self._kind == "hung":
-            pulse.touched_s -= STALL_S
+            pulse.expect(StageLimits(step_s=0.0, first_s=0.0, limit_s=60.0))
         await asyncio.to_thread(self._burn, pulse)
         if not self.finish.is_set():
             raise HandBack
@@ -64,6 +65,9 @@ class ScriptedHandler:
     async def drain(self) -> None:
         tell("told to drain")
         self.told_to_drain.set()
+
+    async def prove(self) -> None:
+        """It never runs out of memory."""
 
     def _burn(self, pulse: Pulse) -> None:
         while not self.finish.is_set() and not (self.told_to_drain.is_set() and self._kind == "polite"):
@@ -124,5 +128,5 @@ async def main(kind: str, loading: str) -> int:
 
 if __name__ == "__main__":
     configure_logs(LogSettings(), "decode")
-    stage_loop.BEAT_S = 0.05
+    stage_run.BEAT_S = 0.05
     sys.exit(asyncio.run(main(*sys.argv[1:])))

@@ -308,10 +308,11 @@ async def test_sigterm_while_loading_exits_0(tmp_path: Path) -> None:
 
 
 async def test_hung_stage_is_replaced(tmp_path: Path) -> None:
-    """Without a sign of life the process says that it is not live, leaves the event to others, and ends with 1."""
+    """Without a sign of life the run is a counted failure, the event goes to others, and the process ends with 1."""
     async with running(tmp_path, "hung") as service:
         await service.load()
         await service.start_work()
-        assert (await service.hear("left"))["work"]["decode"]
+        left = await service.hear("left")
+        assert (left["state"], left["failures"], left["work"]["decode"]) == ("decoding", 1, True)
         assert await service.exit_status() == 1
-        assert "no sign of life" in service.log
+        assert "stage_stalled" in service.log

@@ -40,3 +40,11 @@ class Decoder(Protocol):
             VitascopeError: `model_not_found`, or whatever else went wrong.
         """
         ...
+
+    def prove(self) -> None:
+        """Decode zeros of the smallest shape with every model that this process has loaded.
+
+        Raises:
+            Exception: a model does not work any more.
+        """
+        ...

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import structlog
 
+from vitascope.contracts.deadlines import compute_limits
 from vitascope.contracts.events import WorkItem
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage
@@ -21,11 +22,12 @@ from vitascope.contracts.transitions import StaleAttempt, finish_decode
 from vitascope.decode.decoder import Decoder
 from vitascope.decode.pieces import make_pieces
 from vitascope.decode.ring import Ring
-from vitascope.decode.tiles import is_out_of_memory, plan_tiles
+from vitascope.decode.tiles import plan_tiles
 from vitascope.decode.upload import ChunkUpload, publish_encode_work
 from vitascope.runtime.advance import advance
 from vitascope.runtime.beside import run_to_end
 from vitascope.runtime.leftovers import remove_leftovers
+from vitascope.runtime.outcome import is_out_of_memory
 from vitascope.runtime.persist import persist
 from vitascope.runtime.ports import Bus, Clock, Ledger, ObjectStore
 from vitascope.runtime.progress import ProgressFeed
@@ -73,6 +75,7 @@ class DecodeHandler:
             if has_finished(record, work):
                 await publish_encode_work(self.bus, self.clock, record)
                 return
+            pulse.expect(compute_limits(record, self.stage))
             async with self._tenures.hold(work, record) as tenure:
                 await self._work(tenure, pulse)
         except StaleAttempt:
@@ -82,6 +85,12 @@ class DecodeHandler:
     async def drain(self) -> None:
         """Stop at the next chunk; somebody else decodes the clip from its latents."""
         self._tenures.drain()
+
+    async def prove(self) -> None:
+        """Decode next to nothing; see `StageHandler`. What the failed clip left in memory is freed first."""
+        async with self._decoder_free:
+            await run_to_end(self.thread, gc.collect)
+            await run_to_end(self.thread, self.decoder.prove)
 
     async def _work(self, tenure: Tenure, pulse: Pulse) -> None:
         latents = tenure.record.run.latents
@@ -99,11 +108,11 @@ class DecodeHandler:
                 pulse=pulse,
                 feed=feed,
             )
-            await self._decode_in_memory(tenure, upload, blob)
+            await self._decode_in_memory(tenure, pulse, upload, blob)
             decoded_s = time.monotonic() - began_s
         await self._finish(tenure, pulse, upload, decoded_s)
 
-    async def _decode_in_memory(self, tenure: Tenure, upload: ChunkUpload, blob: bytes) -> None:
+    async def _decode_in_memory(self, tenure: Tenure, pulse: Pulse, upload: ChunkUpload, blob: bytes) -> None:
         """Decode, in smaller and smaller tiles while memory runs out; the latents stay as they are.
 
         Raises:
@@ -113,8 +122,11 @@ class DecodeHandler:
         fields = {"job": work.job, "stage": self.stage, "attempt": work.attempt}
         for tile_px in plan_tiles(request.width, request.height, self.settings.tile_px):
             upload.rewind()
+            pulse.begin()
+            ring = Ring()
+            act = partial(make_pieces, self.decoder, ring.put, pulse, model=request.model, blob=blob, tile_px=tile_px)
             try:
-                await self._decode(tenure, upload, blob, tile_px)
+                await self._decode(tenure, upload, ring, act)
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
@@ -125,16 +137,7 @@ class DecodeHandler:
             await run_to_end(self.thread, gc.collect)
         raise VitascopeError(FailureCode.DECODE_OUT_OF_MEMORY)
 
-    async def _decode(self, tenure: Tenure, upload: ChunkUpload, blob: bytes, tile_px: int | None) -> None:
-        ring = Ring()
-        act = partial(
-            make_pieces,
-            self.decoder,
-            ring.put,
-            model=tenure.record.request.model,
-            blob=blob,
-            tile_px=tile_px,
-        )
+    async def _decode(self, tenure: Tenure, upload: ChunkUpload, ring: Ring, act: Callable[[], None]) -> None:
         making = asyncio.create_task(self._make(act, ring), name=f"decoder of {tenure.work.job}")
         try:
             async with aclosing(ring.drain()) as pieces:

@@ -35,3 +35,8 @@ class ModularDecoder:
             raise VitascopeError(FailureCode.OBJECT_CORRUPT, str(error)) from error
         except DeviceMemoryError as error:
             raise MemoryError(str(error)) from error
+
+    def prove(self) -> None:
+        """See `Decoder`."""
+        for model in self.models.values():
+            model.prove()

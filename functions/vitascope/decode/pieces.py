@@ -8,11 +8,13 @@ import numpy as np
 from vitascope.contracts.chunks import MAX_CHUNK_BYTES, pack_audio, pack_chunk
 from vitascope.decode.decoder import Decoder, Frames, Sound
 from vitascope.decode.ring import Piece, RingClosed
+from vitascope.runtime.stage import Pulse
 
 
 def make_pieces(
     decoder: Decoder,
     put: Callable[[Piece], None],
+    pulse: Pulse,
     *,
     model: str,
     blob: bytes,
@@ -27,8 +29,10 @@ def make_pieces(
     with closing(decoder.stream(model, blob, tile_px)) as decoded:
         try:
             for part in decoded:
+                pulse.touch()
                 for piece in _pack(part, first_frame):
-                    put(piece)
+                    with pulse.waiting():  # for room: while chunks are being stored, the decoder is not to blame
+                        put(piece)
                     first_frame += piece.frames
         except RingClosed:
             return

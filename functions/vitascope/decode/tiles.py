@@ -5,9 +5,6 @@ MIN_TILE_PX = 64
 TILE_STEP_PX = 16
 """Tiles are whole latents: 8 or 16 pixels in all VAEs that are offered."""
 
-OUT_OF_MEMORY_NAMES = frozenset({"MemoryError", "OutOfMemoryError", "DeviceMemoryError"})
-"""By name: torch's errors differ by device, and only the engine imports torch."""
-
 
 def plan_tiles(width: int, height: int, tile_px: int | None) -> tuple[int | None, ...]:
     """Tile sizes in pixels, the first as configured (None: whole frames), each further one about half as wide.
@@ -21,11 +18,6 @@ def plan_tiles(width: int, height: int, tile_px: int | None) -> tuple[int | None
         sizes.append(next_px)
         next_px = _halve(next_px)
     return tuple(sizes)
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether smaller tiles may help."""
-    return any(kind.__name__ in OUT_OF_MEMORY_NAMES for kind in type(error).__mro__)
 
 
 def _halve(size_px: int) -> int:

@@ -66,7 +66,6 @@ class ChunkUpload:
             VitascopeError: the store or the bus was away for too long.
         """
         self._tenure.check()
-        self._pulse.touch()
         record, attempt = self._tenure.record, self._tenure.work.attempt
         if not piece.frames:
             await self._put(audio_key(record, attempt), piece)

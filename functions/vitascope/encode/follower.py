@@ -13,7 +13,7 @@ from vitascope.contracts.objects import chunk_key
 from vitascope.contracts.subjects import frames_subject
 from vitascope.runtime.beside import beside
 from vitascope.runtime.ports import Bus, ObjectStore
-from vitascope.runtime.stage import HandBack, Pulse
+from vitascope.runtime.stage import HandBack
 from vitascope.runtime.tenure import Tenure
 
 RECHECK_S = 3.0
@@ -27,8 +27,8 @@ log = structlog.get_logger(__name__)
 class ChunkFollower:
     """Waits for the chunks of one attempt. Announcements, the record and the store all count; each can be late."""
 
-    def __init__(self, *, bus: Bus, store: ObjectStore, tenure: Tenure, pulse: Pulse) -> None:
-        self._bus, self._store, self._tenure, self._pulse = bus, store, tenure, pulse
+    def __init__(self, *, bus: Bus, store: ObjectStore, tenure: Tenure) -> None:
+        self._bus, self._store, self._tenure = bus, store, tenure
         self._stored = 0
         self._announced_total: int | None = None
 
@@ -52,7 +52,6 @@ class ChunkFollower:
         """
         deadline_s = asyncio.get_running_loop().time() + PATIENCE_S
         while not self._is_decided(index):
-            self._pulse.touch()
             try:
                 async with asyncio.timeout(RECHECK_S):
                     await self._tenure.wait_until(lambda _: self._is_decided(index))

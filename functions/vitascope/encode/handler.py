@@ -13,22 +13,23 @@ from typing import ClassVar, TypeVar
 import structlog
 
 from vitascope.contracts.chunks import ChunkInvalid, unpack_audio
+from vitascope.contracts.deadlines import compute_limits
 from vitascope.contracts.events import WorkItem
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage, State
 from vitascope.contracts.jobs import JobRecord, Result
-from vitascope.contracts.objects import ObjectClass, audio_key, chunk_key, job_prefix, output_key, thumbnail_key
+from vitascope.contracts.objects import ObjectClass, audio_key, chunk_key, output_key, thumbnail_key
 from vitascope.contracts.transitions import StaleAttempt, succeed
 from vitascope.encode.clip import Clip, FinishedClip, Sound
-from vitascope.encode.follower import ChunkFollower
+from vitascope.encode.follower import PATIENCE_S, ChunkFollower
 from vitascope.runtime.advance import advance
 from vitascope.runtime.beside import run_to_end
-from vitascope.runtime.leftovers import remove_leftovers, try_remove_objects
+from vitascope.runtime.leftovers import remove_leftovers, remove_served
 from vitascope.runtime.persist import persist
 from vitascope.runtime.ports import Bus, Clock, Ledger, ObjectStore
 from vitascope.runtime.progress import ProgressFeed
 from vitascope.runtime.settings import EncodeSettings
-from vitascope.runtime.stage import Pulse
+from vitascope.runtime.stage import HandBack, Pulse
 from vitascope.runtime.tenure import Tenure, Tenures, has_finished, load_record
 
 MADE = (ObjectClass.OUTPUTS,)
@@ -66,12 +67,13 @@ class EncodeHandler:
         try:
             record = await load_record(self.ledger, work)
             if has_finished(record, work):
-                await self._remove_served(record)
+                await remove_served(self.ledger, self.store, work, SERVED)
                 return
+            pulse.expect(compute_limits(record, self.stage))
             async with self._tenures.hold(work, record) as tenure:
                 with TemporaryDirectory(prefix="vitascope-encode-", dir=self.settings.scratch) as folder:
                     await EncodeRun(self, tenure, pulse).run(Path(folder))
-            await self._remove_served(record)
+            await remove_served(self.ledger, self.store, work, SERVED)
         except StaleAttempt:
             await remove_leftovers(self.ledger, self.store, work, MADE)
             raise
@@ -80,9 +82,8 @@ class EncodeHandler:
         """Stop at the next chunk; somebody else encodes the clip from its chunks."""
         self._tenures.drain()
 
-    async def _remove_served(self, record: JobRecord) -> None:
-        prefixes = [job_prefix(kind, record) for kind in SERVED]
-        await try_remove_objects(self.store, prefixes, job=record.id)
+    async def prove(self) -> None:
+        """Nothing to show: it works in the machine's memory, which is as before once a clip has been given up."""
 
 
 class EncodeRun:
@@ -90,7 +91,7 @@ class EncodeRun:
 
     def __init__(self, ports: EncodeHandler, tenure: Tenure, pulse: Pulse) -> None:
         self._ports, self._tenure, self._pulse = ports, tenure, pulse
-        self._follower = ChunkFollower(bus=ports.bus, store=ports.store, tenure=tenure, pulse=pulse)
+        self._follower = ChunkFollower(bus=ports.bus, store=ports.store, tenure=tenure)
         self._busy_s = 0.0
 
     async def run(self, folder: Path) -> None:
@@ -102,13 +103,23 @@ class EncodeRun:
         """
         async with self._follower.following():
             clip = await self._encode(folder / "video.mp4")
-        await self._tenure.wait_until(lambda record: record.state is not State.DECODING)
+        await self._wait_decoded()
         self._tenure.check_stale()
         await self._publish(clip)
 
+    async def _wait_decoded(self) -> None:
+        """All chunks are there, and encoded; decode is about to say that it has made them."""
+        try:
+            with self._pulse.waiting():
+                async with asyncio.timeout(PATIENCE_S):
+                    await self._tenure.wait_until(lambda record: record.state is not State.DECODING)
+        except TimeoutError:
+            raise HandBack from None
+
     async def _encode(self, path: Path) -> FinishedClip:
         ports, record = self._ports, self._tenure.record
-        await self._follower.wait_for(0)
+        with self._pulse.waiting():
+            await self._follower.wait_for(0)
         clip = Clip(path, record.request, ports.settings, await self._load_sound())
         try:
             await self._in_thread(clip.open)
@@ -122,6 +133,7 @@ class EncodeRun:
                     self._show(feed, clip.frames)
                     if clip.frames == record.request.num_frames:
                         break  # complete, whether decode has said so yet or not
+            self._pulse.begin()
             return await self._in_thread(clip.finish)
         finally:
             clip.abort()
@@ -131,7 +143,11 @@ class EncodeRun:
         index = 0
         ahead = self._begin_fetch(index)
         try:
-            while (chunk := await ahead) is not None:
+            while True:
+                with self._pulse.waiting():  # for decode, or for the store
+                    chunk = await ahead
+                if chunk is None:
+                    return
                 index += 1
                 ahead = self._begin_fetch(index)
                 yield chunk
@@ -148,7 +164,8 @@ class EncodeRun:
         if not await self._follower.wait_for(index):
             return None
         key = chunk_key(self._tenure.record, self._tenure.work.attempt, index)
-        return await persist(lambda: self._ports.store.get(key), self._pulse, job=self._tenure.work.job)
+        # Beside the encoder, which is watched: whoever needs the chunk says that he waits.
+        return await persist(lambda: self._ports.store.get(key), None, job=self._tenure.work.job)
 
     async def _load_sound(self) -> Sound | None:
         """The sound, stored before the first chunk if there is any."""

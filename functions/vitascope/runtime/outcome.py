@@ -27,6 +27,9 @@ OUTAGES = frozenset(
 )
 """A server is away or full: no fault of the work, so it waits and no try is counted."""
 
+OUT_OF_MEMORY_NAMES = frozenset({"MemoryError", "OutOfMemoryError", "DeviceMemoryError"})
+"""By name: torch's errors differ by device, and only the engine imports torch."""
+
 _FAILED = {
     Stage.DENOISE: FailureCode.DENOISE_FAILED,
     Stage.DECODE: FailureCode.DECODE_FAILED,
@@ -37,6 +40,7 @@ _OUT_OF_MEMORY = {
     Stage.DECODE: FailureCode.DECODE_OUT_OF_MEMORY,
     Stage.ENCODE: FailureCode.ENCODE_FAILED,
 }
+_OUT_OF_MEMORY_CODES = frozenset({FailureCode.DENOISE_OUT_OF_MEMORY, FailureCode.DECODE_OUT_OF_MEMORY})
 
 
 class Verdict(StrEnum):
@@ -58,10 +62,19 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A verdict; `failure` says what happened for wait, retry and fail."""
+    """A verdict, and what is known of the run.
+
+    Attributes:
+        verdict: what follows.
+        failure: what happened, for wait, retry and fail.
+        is_out_of_memory: whether the process has to prove itself before it takes more work.
+        worked_s: seconds that the run was at work.
+    """
 
     verdict: Verdict
     failure: Failure | None = None
+    is_out_of_memory: bool = False
+    worked_s: float = 0.0
 
 
 def judge(error: Exception | None, stage: Stage) -> Outcome:
@@ -81,7 +94,15 @@ def judge(error: Exception | None, stage: Stage) -> Outcome:
     failure = Failure.of(code, detail[:DETAIL_MAX_CHARS], stage=stage)
     if code in OUTAGES:
         return Outcome(Verdict.WAIT, failure)
-    return Outcome(Verdict.RETRY if is_retryable(failure) else Verdict.FAIL, failure)
+    verdict = Verdict.RETRY if is_retryable(failure) else Verdict.FAIL
+    return Outcome(verdict, failure, is_out_of_memory=is_out_of_memory(error))
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether the device or the machine had too little memory, whichever library says so."""
+    if isinstance(error, VitascopeError):
+        return error.code in _OUT_OF_MEMORY_CODES
+    return any(kind.__name__ in OUT_OF_MEMORY_NAMES for kind in type(error).__mro__)
 
 
 def judge_exhausted(stage: Stage, takes: int) -> Outcome:
@@ -102,9 +123,7 @@ def compute_delay_s(tries: int) -> float:
 
 
 def _compute_code(error: Exception, stage: Stage) -> FailureCode:
-    # By name, since torch is imported by the engine alone: torch.OutOfMemoryError, torch.cuda.OutOfMemoryError.
-    is_out_of_memory = any(kind.__name__ in {"MemoryError", "OutOfMemoryError"} for kind in type(error).__mro__)
-    return (_OUT_OF_MEMORY if is_out_of_memory else _FAILED)[stage]
+    return (_OUT_OF_MEMORY if is_out_of_memory(error) else _FAILED)[stage]
 
 
 def _unwrap(error: Exception | None) -> Exception | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import TypeVar
 
 import structlog
@@ -17,21 +18,22 @@ Answer = TypeVar("Answer")
 log = structlog.get_logger(__name__)
 
 
-async def persist(write: Callable[[], Awaitable[Answer]], pulse: Pulse, *, job: str) -> Answer:
+async def persist(write: Callable[[], Awaitable[Answer]], pulse: Pulse | None, *, job: str) -> Answer:
     """Do a write that may be repeated, through an outage of its server.
 
-    The result of minutes of GPU time is in memory, so waiting is cheaper than making it again.
+    The result of minutes of GPU time is in memory, so waiting is cheaper than making it again. The work counts as
+    waiting meanwhile; no `pulse` if it goes on beside the write.
 
     Raises:
         VitascopeError: the outage outlasted `DELAYS_S`, or it is no outage.
     """
-    for delay_s in DELAYS_S:
-        try:
-            return await write()
-        except VitascopeError as error:
-            if error.code not in OUTAGES:
-                raise
-            log.warning("write will be repeated", job=job, delay_s=delay_s, error=str(error))
-        pulse.touch()
-        await asyncio.sleep(delay_s)
-    return await write()
+    with nullcontext() if pulse is None else pulse.waiting():
+        for delay_s in DELAYS_S:
+            try:
+                return await write()
+            except VitascopeError as error:
+                if error.code not in OUTAGES:
+                    raise
+                log.warning("write will be repeated", job=job, delay_s=delay_s, error=str(error))
+            await asyncio.sleep(delay_s)
+        return await write()

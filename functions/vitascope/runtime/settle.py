@@ -62,8 +62,11 @@ class Settler:
 
     async def _settle_stale(self, delivery: Delivery, work: WorkItem) -> None:
         current = await self._ledger.get(work.job)
-        if current is None or current.record.run.attempt != work.attempt:
-            await delivery.drop("the job has another attempt, or is gone")
+        if current is None:
+            await self.reject(delivery, f"There is no job {work.job}.")
+            return
+        if current.record.run.attempt != work.attempt:
+            await delivery.drop("the job has another attempt")
             return
         record, row = current.record, STAGES[self._stage]
         if record.state in row.states:
@@ -82,7 +85,7 @@ class Settler:
         try:
             stamped = await advance(self._ledger, work.job, lambda record: self._count(record, work, outcome))
         except transitions.TransitionError:
-            await delivery.ack()  # cancelled, or finished by another run: this failure means nothing to anybody
+            await self._settle_stale(delivery, work)  # cancelled, or finished after all: the failure means nothing
             return
         except VitascopeError as error:
             if error.code is not FailureCode.NOT_FOUND:
@@ -102,12 +105,14 @@ class Settler:
         assert failure is not None, "a failed run says why"
         transitions.check_fence(record, work.attempt, self._stage)
         failures = record.run.failures + 1
+        gpu_s = outcome.worked_s * record.admission.group_size if self._stage is Stage.DENOISE else 0.0
         if outcome.verdict is Verdict.FAIL or failures >= MAX_FAILURES:
-            return transitions.fail(record, work.attempt, failure, now)
+            return transitions.fail(record, work.attempt, failure, now, gpu_s=gpu_s)
         if self._stage is not Stage.DENOISE:
             return transitions.note_failure(record, work.attempt, self._stage, failure.message)
         not_before = now + timedelta(seconds=compute_delay_s(failures))
-        return transitions.requeue(record, work.attempt, failure.message, not_before=not_before, failed=True)
+        reason = failure.message
+        return transitions.requeue(record, work.attempt, reason, not_before=not_before, failed=True, gpu_s=gpu_s)
 
     async def _publish(self, record: JobRecord, stage: Stage) -> None:
         subject = subjects.work_subject(stage, record.admission.pool, record.id)

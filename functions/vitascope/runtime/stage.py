@@ -1,31 +1,81 @@
 """The face of a stage: what the stage loop calls, and what it gives."""
 
+import threading
 import time
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
+from vitascope.contracts.deadlines import PACE_STEPS, UNREAD, StageLimits, compute_stall_s
 from vitascope.contracts.events import WorkItem
 from vitascope.contracts.flow import Stage
 
-STALL_S = 600.0
-"""A handler that shows no sign of life for so long is taken for hung: its event is no longer kept alive. It covers
-the slowest single act (a step of the largest bucket, text encoding, the first chunk)."""
 
-
-@dataclass
 class Pulse:
-    """The watchdog of one piece of work: the handler touches it at every step or chunk, from any thread."""
+    """The signs of life of one piece of work; a handler may give them from any thread.
 
-    stall_s: float = STALL_S
-    touched_s: float = field(default_factory=time.monotonic)
+    Attributes:
+        limits: what the run may take.
+        touches: signs of life so far.
+    """
+
+    def __init__(self) -> None:
+        self.limits: StageLimits = UNREAD
+        self.touches = 0
+        self._lock = threading.Lock()
+        self._steps_s: deque[float] = deque(maxlen=PACE_STEPS)
+        self._step_began_s: float | None = None
+        self._step_thread = 0
+        self._waits = 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the work waits for something that is not its own: silence is no fault of it then."""
+        return self._waits > 0
+
+    @property
+    def stall_s(self) -> float:
+        """The silence that is allowed now, in seconds."""
+        with self._lock:
+            return compute_stall_s(self.limits, list(self._steps_s))
+
+    def expect(self, limits: StageLimits) -> None:
+        """The record has been read: these limits hold."""
+        self.limits = limits
 
     def touch(self) -> None:
-        """A sign of life."""
-        self.touched_s = time.monotonic()
+        """A step or a chunk is done."""
+        now_s = time.monotonic()
+        with self._lock:
+            self.touches += 1
+            if self._step_began_s is not None:
+                self._steps_s.append(now_s - self._step_began_s)
+            self._step_began_s, self._step_thread = now_s, threading.get_ident()
 
-    def is_fresh(self) -> bool:
-        """Whether the last sign of life is younger than `stall_s`."""
-        return time.monotonic() - self.touched_s < self.stall_s
+    def begin(self) -> None:
+        """What follows has another pace than what was: the longer allowance holds until two of its steps are done."""
+        with self._lock:
+            self.touches += 1
+            self._steps_s.clear()
+            self._step_began_s = None
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The work waits for a server or for another stage during the block, which must end by itself in time.
+
+        Such a wait is no part of the run's time, nor of the step that the same thread is about to make.
+        """
+        with self._lock:
+            self._waits += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waits -= 1
+                self.touches += 1
+                if self._step_began_s is not None and self._step_thread == threading.get_ident():
+                    self._step_began_s = time.monotonic()
 
 
 class HandBack(Exception):
@@ -43,7 +93,7 @@ class StageHandler(Protocol):
     async def handle(self, work: WorkItem, pulse: Pulse) -> None:
         """Do the work and advance the record; returning means done, so the event is acknowledged.
 
-        May run twice for one event; the second run changes nothing.
+        May run twice for one event; the second run changes nothing. A run that is cancelled changes nothing more.
 
         Raises:
             StaleAttempt: the record has moved on; the event is dropped.
@@ -54,4 +104,12 @@ class StageHandler(Protocol):
 
     async def drain(self) -> None:
         """Stop what runs at the next step or chunk, and hand it back; returns at once."""
+        ...
+
+    async def prove(self) -> None:
+        """Show, by the smallest piece of real work, that the process is still fit for work after memory ran out.
+
+        Raises:
+            Exception: it is not.
+        """
         ...

@@ -1,7 +1,8 @@
 """The stage loop: takes a stage's events from the bus, keeps each alive while it is worked on, and settles it."""
 
 import asyncio
-import time
+from collections.abc import Collection
+from typing import Any
 
 import structlog
 from pydantic import ValidationError
@@ -9,14 +10,13 @@ from pydantic import ValidationError
 from vitascope.contracts.events import WorkItem
 from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage
-from vitascope.runtime import telemetry
-from vitascope.runtime.outcome import MAX_TAKES, OUTAGES, Outcome, Verdict, judge
+from vitascope.runtime.fitness import Fitness
+from vitascope.runtime.outcome import MAX_TAKES, OUTAGES
 from vitascope.runtime.ports import Bus, Clock, Delivery, Ledger
 from vitascope.runtime.settle import Settler
-from vitascope.runtime.stage import Pulse, StageHandler
+from vitascope.runtime.stage import StageHandler
+from vitascope.runtime.stage_run import StageRun
 
-BEAT_S = 10.0
-"""A third of the bus's `ack_wait` (30 s): two beats may be lost before an event goes to somebody else."""
 REBIND_S = 2.0
 """Pause before work is asked for again after the bus refused."""
 CANCEL_S = 5.0
@@ -32,9 +32,8 @@ class StageLoop:
         stage: the stage.
         pool: the pool whose work it takes.
         group: the group, for denoise.
-        stalled: set once a handler has shown no sign of life for too long. Its event is left to somebody else; the
+        stalled: set once a run hangs or a self-test fails. Its outcome has been recorded, if that was possible; the
             process should end, because what hangs cannot be taken back.
-        has_abandoned: whether a run outlived the grace of `drain`, so that a thread of its may still be at work.
     """
 
     def __init__(
@@ -50,22 +49,26 @@ class StageLoop:
     ) -> None:
         self.stage: Stage = handler.stage
         self.pool, self.group = pool, group
-        self.stalled = asyncio.Event()
-        self.has_abandoned = False
         self._handler, self._bus, self._limit = handler, bus, limit
-        self._settler = Settler(bus, ledger, clock, handler.stage)
-        self._draining = False
+        self._settler, self._fitness = Settler(bus, ledger, clock, handler.stage), Fitness(handler)
+        self.stalled = self._fitness.stalled
+        self._draining, self._has_late = asyncio.Event(), False
         self._taking: asyncio.Task[None] | None = None
-        self._runs: set[asyncio.Task[None]] = set()
+        self._runs: set[asyncio.Task[Any]] = set()
 
     @property
     def is_draining(self) -> bool:
         """Whether it has stopped taking work."""
-        return self._draining
+        return self._draining.is_set()
+
+    @property
+    def has_abandoned(self) -> bool:
+        """Whether a run was given up. A thread of its may still be at work, though its coroutine has ended."""
+        return self._has_late or self.stalled.is_set()
 
     async def run(self) -> None:
         """Take and run work until `drain`, or until it is cancelled, which hands everything back."""
-        if self._draining:
+        if self._draining.is_set():
             return
         async with asyncio.TaskGroup() as tasks:
             self._taking = tasks.create_task(self._take(tasks), name=f"{self.stage} taking")
@@ -75,22 +78,23 @@ class StageLoop:
 
         A second call waits with the first.
         """
-        if not self._draining:
-            self._draining = True
+        if not self._draining.is_set():
+            self._draining.set()
             log.info("draining", stage=self.stage, running=len(self._runs))
             if self._taking is not None:
                 self._taking.cancel()
             await self._handler.drain()
+            self._fitness.release()
         await _wait({self._taking} if self._taking else set(), CANCEL_S)
         late = await _wait(self._runs, grace_s)
         for run in late:
-            self.has_abandoned = True
+            self._has_late = True
             run.cancel()
-        await _wait(late, CANCEL_S)
-        log.info("drained", stage=self.stage, abandoned=len(late))
+        await _wait(late | self._fitness.hung, CANCEL_S)
+        log.info("drained", stage=self.stage, abandoned=len(late | self._fitness.hung))
 
     async def _take(self, tasks: asyncio.TaskGroup) -> None:
-        while not self._draining:
+        while not self._draining.is_set():
             try:
                 async with self._bus.consume(self.stage, self.pool, self.group, limit=self._limit) as deliveries:
                     async for delivery in deliveries:
@@ -106,7 +110,7 @@ class StageLoop:
     async def _run_one(self, delivery: Delivery) -> None:
         """Bring one delivery to its end; if the bus is away meanwhile it stays unfinished, and comes again."""
         try:
-            if self._draining:
+            if self._draining.is_set() or self._fitness.is_ending:
                 await delivery.retry(0)
                 return
             work = self._read(delivery)
@@ -116,7 +120,15 @@ class StageLoop:
             if delivery.deliveries > MAX_TAKES:
                 await self._settler.exhaust(delivery, work)
                 return
-            await self._keep_alive(delivery, work)
+            run = StageRun(
+                self._handler,
+                self._settler,
+                self._fitness,
+                delivery=delivery,
+                work=work,
+                draining=self._draining,
+            )
+            await run.run()
         except asyncio.CancelledError:
             await self._hand_back(delivery)
             raise
@@ -135,47 +147,6 @@ class StageLoop:
             return None
         return work if work.stage is self.stage else None
 
-    async def _keep_alive(self, delivery: Delivery, work: WorkItem) -> None:
-        pulse = Pulse()
-        beating = asyncio.create_task(self._beat(delivery, work, pulse), name=f"{self.stage} beat {work.job}")
-        if delivery.deliveries > 1:
-            telemetry.STAGE_REDELIVERIES.labels(stage=self.stage).inc()
-        try:
-            with telemetry.STAGE_BUSY.labels(stage=self.stage).track_inprogress():
-                outcome = await self._handle(work, pulse)
-                await self._settler.settle(delivery, work, outcome)
-        finally:
-            beating.cancel()
-            await asyncio.wait({beating})
-
-    async def _handle(self, work: WorkItem, pulse: Pulse) -> Outcome:
-        started_s, error = time.monotonic(), None
-        try:
-            await self._handler.handle(work, pulse)
-        except Exception as raised:  # noqa: BLE001 (the one broad catch: whatever went wrong gets a recorded outcome)
-            error = raised
-        outcome, elapsed_s = judge(error, self.stage), time.monotonic() - started_s
-        telemetry.STAGE_DURATION.labels(stage=self.stage, outcome=outcome.verdict).observe(elapsed_s)
-        fields = {"job": work.job, "stage": self.stage, "attempt": work.attempt, "outcome": outcome.verdict}
-        code = outcome.failure.code if outcome.failure else None
-        if outcome.verdict in {Verdict.RETRY, Verdict.FAIL}:
-            log.error("run failed", **fields, code=code, elapsed_s=elapsed_s, exc_info=error)
-        else:
-            log.info("run ended", **fields, code=code, elapsed_s=elapsed_s)
-        return outcome
-
-    async def _beat(self, delivery: Delivery, work: WorkItem, pulse: Pulse) -> None:
-        while True:
-            await asyncio.sleep(BEAT_S)
-            if not pulse.is_fresh():
-                log.error("no sign of life", job=work.job, stage=self.stage, attempt=work.attempt)
-                self.stalled.set()
-                return
-            try:
-                await delivery.beat()
-            except VitascopeError as error:
-                log.warning("beat lost", job=work.job, stage=self.stage, attempt=work.attempt, code=error.code)
-
     async def _hand_back(self, delivery: Delivery) -> None:
         try:
             await delivery.retry(0)
@@ -183,7 +154,7 @@ class StageLoop:
             log.warning("not handed back", job=delivery.event.subject, stage=self.stage, code=error.code)
 
 
-async def _wait(tasks: set[asyncio.Task[None]], timeout_s: float) -> set[asyncio.Task[None]]:
+async def _wait(tasks: Collection[asyncio.Task[Any]], timeout_s: float) -> set[asyncio.Task[Any]]:
     """Those of the tasks that have not ended in time."""
     if not tasks:
         return set()

@@ -13,6 +13,7 @@ import pytest
 from records import NOW
 from unit.denoise.chain import CHUNKS, Chain, Tone, compute_latents, make_frames, progress_of, settled
 from vitascope.contracts.chunks import unpack_audio, unpack_chunk
+from vitascope.contracts.deadlines import compute_limits
 from vitascope.contracts.events import FramesReady, Progress
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage, State
@@ -144,9 +145,9 @@ async def test_repetition_stores_the_same_bytes(chain: Chain, monkeypatch: pytes
         with pytest.raises(RuntimeError, match="killed here"):
             await chain.run(chain.decode(), job)
     assert chain.ledger.replace == replace
-    before = dict(chain.store.objects)
+    before = chain.objects()
     await chain.run(chain.decode(), job)
-    assert chain.store.objects == before
+    assert chain.objects() == before
 
 
 async def test_event_of_finished_work_asks_for_encode(chain: Chain) -> None:
@@ -165,11 +166,11 @@ async def test_stale_attempt_leaves_the_newer_ones_frames(chain: Chain) -> None:
     await chain.lose_group(work.job)
     await chain.run(chain.denoise(), work.job)
     await chain.run(chain.decode(), work.job)
-    before = dict(chain.store.objects)
+    before = chain.objects()
     old = work.model_copy(update={"stage": Stage.DECODE})
     with pytest.raises(StaleAttempt):
         await chain.decode().handle(old, pulse=Pulse())
-    assert chain.store.objects == before
+    assert chain.objects() == before
 
 
 async def test_run_that_a_copy_of_it_overtook_keeps_the_frames(chain: Chain) -> None:
@@ -266,3 +267,55 @@ async def test_cancelled_run_waits_for_its_thread(chain: Chain) -> None:
     chain.decoder.points.acts.clear()
     await chain.run(chain.decode(), job)
     assert (await chain.record(job)).state is State.ENCODING
+
+
+async def test_limits_come_from_the_record(chain: Chain) -> None:
+    """What the run may take follows from the clip, and every chunk is a sign of life."""
+    job = await chain.run_to(Stage.DECODE)
+    pulse, seen = Pulse(), list[int]()
+
+    async def look() -> None:
+        seen.append(pulse.touches)
+
+    chain.decoder.points.acts |= dict.fromkeys(range(len(CHUNKS)), look)
+    await chain.decode().handle(await chain.work_for(job, Stage.DECODE), pulse)
+    assert compute_limits(await chain.record(job), Stage.DECODE) == pulse.limits
+    assert seen == sorted(set(seen))
+    assert not pulse.is_waiting
+
+
+async def test_store_that_is_away_is_not_the_decoders_silence(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a chunk cannot be stored the work counts as waiting, whatever the decoder does."""
+    job = await chain.run_to(Stage.DECODE)
+    pulse, put, seen = Pulse(), chain.store.put, list[bool]()
+
+    async def put_seen(*args: Any) -> object:
+        seen.append(pulse.is_waiting)
+        return await put(*args)
+
+    monkeypatch.setattr(chain.store, "put", put_seen)
+    await chain.decode().handle(await chain.work_for(job, Stage.DECODE), pulse)
+    assert [True] * len(CHUNKS) == seen
+
+
+async def test_smaller_tiles_have_the_longer_allowance_again(chain: Chain) -> None:
+    """Memory ran out late: the pace of whole frames says nothing about tiles."""
+    chain.decoder.fits_px, chain.decoder.runs_out_at = 128, 2
+    job = await chain.run_to(Stage.DECODE, width=256, height=128)
+    pulse, seen = Pulse(), dict[int | None, float]()
+
+    async def look() -> None:
+        seen[chain.decoder.tiles[-1]] = pulse.stall_s
+
+    chain.decoder.points.acts[0] = look
+    await chain.decode().handle(await chain.work_for(job, Stage.DECODE), pulse)
+    assert {None: pulse.limits.first_s, 128: pulse.limits.first_s} == seen
+
+
+async def test_self_test_decodes_in_the_decoders_thread(chain: Chain) -> None:
+    """A decoder that works proves it; one that does not says why."""
+    handler = chain.decode()
+    await handler.prove()
+    chain.decoder.is_broken = True
+    with pytest.raises(RuntimeError, match="the fake device is lost"):
+        await handler.prove()

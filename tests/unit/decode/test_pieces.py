@@ -12,6 +12,7 @@ from vitascope.contracts.chunks import HEADER_BYTES, unpack_audio, unpack_chunk
 from vitascope.decode import pieces as pieces_module
 from vitascope.decode.pieces import make_pieces
 from vitascope.decode.ring import Piece, RingClosed
+from vitascope.runtime.stage import Pulse
 
 
 class ScriptedDecoder:
@@ -26,10 +27,13 @@ class ScriptedDecoder:
         finally:
             self.is_closed = True
 
+    def prove(self) -> None:
+        """Nothing asks for it here."""
+
 
 def collect(decoder: ScriptedDecoder) -> list[Piece]:
     made: list[Piece] = []
-    make_pieces(decoder, made.append, model="m", blob=b"", tile_px=None)
+    make_pieces(decoder, made.append, Pulse(), model="m", blob=b"", tile_px=None)
     return made
 
 
@@ -70,5 +74,19 @@ def test_closed_ring_ends_the_decoder() -> None:
     def refuse(_piece: Piece) -> None:
         raise RingClosed
 
-    make_pieces(decoder, refuse, model="m", blob=b"", tile_px=None)
+    make_pieces(decoder, refuse, Pulse(), model="m", blob=b"", tile_px=None)
     assert decoder.is_closed
+
+
+def test_waiting_for_room_is_not_the_decoders_silence() -> None:
+    """Each part is a sign of life; while the piece waits to be stored, the work counts as waiting."""
+    pulse, seen = Pulse(), list[tuple[bool, int]]()
+
+    def put(_piece: Piece) -> None:
+        seen.append((pulse.is_waiting, pulse.touches))
+
+    parts = [np.zeros((1, 2, 2, 3), np.uint8)] * 2
+    make_pieces(ScriptedDecoder(*parts), put, pulse, model="m", blob=b"", tile_px=None)
+    assert [True, True] == [is_waiting for is_waiting, _ in seen]
+    assert seen[0][1] < seen[1][1]
+    assert not pulse.is_waiting

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitascope.decode.tiles import MIN_TILE_PX, TILE_STEP_PX, is_out_of_memory, plan_tiles
+from vitascope.decode.tiles import MIN_TILE_PX, TILE_STEP_PX, plan_tiles
 
 
 @pytest.mark.parametrize(
@@ -32,20 +32,3 @@ def test_every_further_try_needs_less(width: int, height: int, tile_px: int | No
     assert sizes == sorted(set(sizes), reverse=True)
     assert all(MIN_TILE_PX <= size < max(width, height) for size in sizes[1:])
     assert all(size % TILE_STEP_PX == 0 for size in sizes[1:])
-
-
-class OutOfMemoryError(RuntimeError):
-    """Named as torch's."""
-
-
-@pytest.mark.parametrize(
-    ("error", "is_so"),
-    [
-        pytest.param(MemoryError(), True, id="python"),
-        pytest.param(OutOfMemoryError(), True, id="torch"),
-        pytest.param(RuntimeError(), False, id="other"),
-    ],
-)
-def test_out_of_memory_is_known_by_name(error: Exception, *, is_so: bool) -> None:
-    """Without importing torch."""
-    assert is_so == is_out_of_memory(error)

@@ -13,6 +13,7 @@ import pytest
 
 from unit.denoise.chain import CHUNKS, Chain, Tone, compute_grey, compute_latents, files_in, progress_of, settled, until
 from unit.encode.chained import greys_of, hook_store, succeeded
+from vitascope.contracts.deadlines import compute_limits
 from vitascope.contracts.events import FramesReady, Progress
 from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage, State
@@ -20,6 +21,7 @@ from vitascope.contracts.objects import chunk_key, output_key
 from vitascope.contracts.subjects import progress_subject
 from vitascope.contracts.transitions import StaleAttempt
 from vitascope.encode import follower
+from vitascope.encode import handler as encode_handler
 from vitascope.encode.clip import Clip, FinishedClip
 from vitascope.runtime.stage import HandBack, Pulse
 
@@ -175,6 +177,50 @@ async def test_patience_ends(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> N
     assert (await chain.record(job)).state is State.DECODING
 
 
+async def test_waiting_for_decode_is_no_silence(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first chunk, between chunks and until the record moves it waits; while it encodes it does not."""
+    job = await chain.run_to(Stage.DECODE)
+    pulse, add, encoding = Pulse(), Clip.add, list[bool]()
+    work = await chain.work_for(job, Stage.ENCODE)
+
+    def add_seen(clip: Clip, chunk: bytes) -> None:
+        encoding.append(pulse.is_waiting)
+        add(clip, chunk)
+
+    monkeypatch.setattr(Clip, "add", add_seen)
+    running = asyncio.create_task(chain.encode().handle(work, pulse), name="encode")
+    chain.decoder.points.acts |= {
+        0: lambda: until(lambda: pulse.is_waiting),
+        2: lambda: until(lambda: len(encoding) == 2 and pulse.is_waiting),
+    }
+    await chain.run(chain.decode(), job)
+    await running
+    assert [False] * len(CHUNKS) == encoding
+    assert compute_limits(await chain.record(job), Stage.ENCODE) == pulse.limits
+    assert pulse.touches > len(CHUNKS)
+    assert not pulse.is_waiting
+
+
+async def test_patience_with_a_decode_that_does_not_end(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All chunks are encoded and the record does not move: the place goes to another clip."""
+    monkeypatch.setattr(encode_handler, "PATIENCE_S", 0.0)
+    job = await chain.run_to(Stage.DECODE)
+    replace, opened = chain.ledger.replace, asyncio.Event()
+
+    async def hold(*args: Any) -> object:
+        await opened.wait()
+        return await replace(*args)
+
+    monkeypatch.setattr(chain.ledger, "replace", hold)
+    decoding = asyncio.create_task(chain.run(chain.decode(), job), name="decode")
+    with pytest.raises(HandBack):
+        await chain.run(chain.encode(), job)
+    opened.set()
+    await decoding
+    await chain.run(chain.encode(), job)
+    await succeeded(chain, job)
+
+
 @pytest.mark.parametrize("chunk", range(len(CHUNKS)))
 async def test_cancel_between_chunks_leaves_nothing(chain: Chain, chunk: int, tmp_path: Path) -> None:
     """No object and no scratch file of a cancelled job is left, at whatever chunk the cancel comes."""
@@ -224,10 +270,10 @@ async def test_second_run_of_finished_work_changes_nothing(chain: Chain) -> None
     job = await chain.run_to(Stage.ENCODE)
     work = await chain.work_for(job, Stage.ENCODE)
     await chain.run(chain.encode(), job)
-    before, record = dict(chain.store.objects), await succeeded(chain, job)
+    before, record = chain.objects(), await succeeded(chain, job)
     await chain.store.put(chunk_key(record, 1, 0), b"left by a crash", "x")
     await chain.encode().handle(work, pulse=Pulse())
-    assert chain.store.objects == before
+    assert chain.objects() == before
     assert await chain.record(job) == record
 
 
@@ -248,10 +294,10 @@ async def test_stale_attempt_overwrites_no_output(chain: Chain) -> None:
     await chain.lose_group(work.job)
     for handler in (chain.denoise(), chain.decode(), chain.encode()):
         await chain.run(handler, work.job)
-    before, record = dict(chain.store.objects), await succeeded(chain, work.job, attempt=2)
+    before, record = chain.objects(), await succeeded(chain, work.job, attempt=2)
     with pytest.raises(StaleAttempt):
         await chain.encode().handle(work.model_copy(update={"stage": Stage.ENCODE}), pulse=Pulse())
-    assert chain.store.objects == before
+    assert chain.objects() == before
     assert await chain.record(work.job) == record
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from vitascope.contracts.failures import FAILURES, Failure, FailureCode, FailureKind, VitascopeError
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.transitions import IllegalTransition, StaleAttempt
-from vitascope.runtime.outcome import BACKOFF_S, DETAIL_MAX_CHARS, OUTAGES, Outcome, Verdict, compute_delay_s, judge
+from vitascope.runtime.outcome import BACKOFF_S, DETAIL_MAX_CHARS, OUTAGES, Verdict, compute_delay_s, judge
 from vitascope.runtime.stage import HandBack
 
 TorchOutOfMemory = type("OutOfMemoryError", (RuntimeError,), {})
@@ -38,7 +38,7 @@ def test_verdict_of_each_code(code: FailureCode) -> None:
     outcome = judge(VitascopeError(code, "Why."), Stage.ENCODE)
     is_retryable = FAILURES[code].kind is FailureKind.RETRYABLE
     expected = Verdict.WAIT if code in OUTAGES else Verdict.RETRY if is_retryable else Verdict.FAIL
-    assert outcome == Outcome(expected, Failure.of(code, "Why.", stage="encode"))
+    assert (expected, Failure.of(code, "Why.", stage="encode")) == (outcome.verdict, outcome.failure)
 
 
 @pytest.mark.parametrize("error", [MemoryError(), TorchOutOfMemory()], ids=["python", "torch"])
@@ -55,6 +55,22 @@ def test_out_of_memory_has_a_code(error: Exception, stage: Stage, code: FailureC
     outcome = judge(error, stage)
     assert outcome.failure is not None
     assert (outcome.verdict, outcome.failure.code) == (verdict, code)
+    assert outcome.is_out_of_memory
+
+
+@pytest.mark.parametrize(
+    ("error", "is_so"),
+    [
+        (VitascopeError(FailureCode.DECODE_OUT_OF_MEMORY), True),
+        (VitascopeError(FailureCode.DECODE_FAILED), False),
+        (RuntimeError("out of memory"), False),
+        (type("DeviceMemoryError", (Exception,), {})(), True),
+    ],
+    ids=["ours", "other code", "words", "engine's"],
+)
+def test_what_calls_for_a_self_test(error: Exception, *, is_so: bool) -> None:
+    """Only memory that ran out does."""
+    assert is_so == judge(error, Stage.DECODE).is_out_of_memory
 
 
 def test_long_detail_is_cut() -> None:

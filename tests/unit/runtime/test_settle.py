@@ -1,5 +1,6 @@
 """What each end of a run does to the record, the work that is left and the dead letters."""
 
+import asyncio
 from datetime import timedelta
 from typing import cast
 
@@ -14,7 +15,9 @@ from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage, State
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.transitions import StaleAttempt
+from vitascope.runtime import stage_run
 from vitascope.runtime.advance import advance
+from vitascope.runtime.outcome import MAX_TAKES
 from vitascope.runtime.ports import Conflict, Ledger, Stamped
 from vitascope.runtime.stage import HandBack, Pulse
 
@@ -113,17 +116,34 @@ async def test_handed_back_work_comes_again_at_once() -> None:
         FailureCode.SERVICE_UNAVAILABLE,
     ],
 )
-async def test_outage_is_waited_out_and_not_counted(code: FailureCode) -> None:
-    """More outages than a job may have failures: each waits longer, and the job is as good as new."""
-    world = World(Stage.DENOISE, *[raising(VitascopeError(code))] * 5, succeeding)
-    async with world.working():
-        for runs, pause_s in enumerate((1, 5, 15, 30, 30), start=1):
-            await world.pass_time(pause_s - 0.01)
-            assert len(world.handler.seen) == runs
-            await world.pass_time(0.01)
-        assert len(world.handler.seen) == 6
-        assert not await world.has_work()
+async def test_outage_is_waited_out_and_not_counted(code: FailureCode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More outages than a job may have failures or deliveries: each waits longer, and the job is as good as new."""
+    waited: list[int] = []
+
+    def note(tries: int) -> float:
+        waited.append(tries)
+        return 0.0
+
+    monkeypatch.setattr(stage_run, "compute_delay_s", note)
+    outages = 2 * MAX_TAKES
+    world = World(Stage.DENOISE, *[raising(VitascopeError(code))] * outages, succeeding)
+    async with world.working(), asyncio.timeout(10):
+        while await world.has_work():  # noqa: ASYNC110 (pauses of no length still end by the real clock)
+            await asyncio.sleep(0.01)
+    assert list(range(1, outages + 1)) == waited
+    assert outages + 1 == len(world.handler.seen)
     assert await world.record() == world.started
+
+
+async def test_work_that_waits_for_a_server_is_handed_back_when_the_process_ends() -> None:
+    """The wait ends at once, and the event comes again elsewhere."""
+    world = World(Stage.DECODE, raising(VitascopeError(FailureCode.STORE_UNAVAILABLE)))
+    async with world.working() as loop:
+        await settled()
+        async with asyncio.timeout(5):
+            await loop.drain(grace_s=30)
+        assert await world.has_work()
+    assert 1 == len(world.handler.seen)
 
 
 # ---- failures -------------------------------------------------------------------------------------------------------

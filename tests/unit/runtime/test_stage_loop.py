@@ -11,7 +11,7 @@ from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage, State
 from vitascope.runtime import stage_loop
 from vitascope.runtime.ports import Bus
-from vitascope.runtime.stage import STALL_S, HandBack, Pulse
+from vitascope.runtime.stage import HandBack, Pulse
 
 
 async def test_done_work_is_gone() -> None:
@@ -22,40 +22,6 @@ async def test_done_work_is_gone() -> None:
         assert not await world.has_work()
     assert await world.record() == world.started
     assert [item.job for item in world.handler.seen] == [world.started.id]
-
-
-async def test_work_longer_than_ack_wait_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the handler shows signs of life its event is delivered to nobody else, however long it takes."""
-    monkeypatch.setattr(stage_loop, "BEAT_S", 0)
-    world = World(Stage.DECODE, waiting)
-    async with world.working():
-        await settled()
-        async with world.bus.consume(Stage.DECODE, "default") as rival:
-            other = asyncio.ensure_future(anext(rival))
-            for _ in range(10):
-                await world.pass_time(20)
-            assert not other.done()
-            other.cancel()
-            await asyncio.wait({other})
-    assert len(world.handler.seen) == 1
-
-
-async def test_hung_work_goes_to_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a sign of life the event is no longer kept alive, and the loop says that it stalls."""
-    monkeypatch.setattr(stage_loop, "BEAT_S", 0)
-
-    async def hang(_work: WorkItem, pulse: Pulse) -> None:
-        pulse.touched_s -= STALL_S
-        await asyncio.Event().wait()
-
-    world = World(Stage.DECODE, hang)
-    async with world.working() as loop:
-        await settled()
-        async with world.bus.consume(Stage.DECODE, "default") as rival:
-            assert loop.stalled.is_set()
-            other = asyncio.ensure_future(anext(rival))
-            await world.pass_time(31)
-            assert other.result().event.subject == world.started.id
 
 
 @pytest.mark.parametrize("limit", [1, 2])

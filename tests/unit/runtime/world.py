@@ -16,6 +16,7 @@ from vitascope.runtime.stage import Pulse
 from vitascope.runtime.stage_loop import StageLoop
 
 Script = Callable[[WorkItem, Pulse], Awaitable[None]]
+Proof = Callable[[], Awaitable[None]]
 TURNS = 200
 """Turns of the event loop in which whatever is going to happen without the clock has happened."""
 START_STATES = {Stage.DENOISE: State.RUNNING, Stage.DECODE: State.DECODING, Stage.ENCODE: State.ENCODING}
@@ -29,6 +30,7 @@ class ScriptedHandler:
         self.script = list(script)
         self.seen: list[WorkItem] = []
         self.told_to_drain = asyncio.Event()
+        self.proofs: list[Proof] = []
 
     async def handle(self, work: WorkItem, pulse: Pulse) -> None:
         part = self.script[min(len(self.seen), len(self.script) - 1)]
@@ -37,6 +39,9 @@ class ScriptedHandler:
 
     async def drain(self) -> None:
         self.told_to_drain.set()
+
+    async def prove(self) -> None:
+        await self.proofs.pop(0)()
 
 
 class World:
