@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = ("pipeline_overhead", "throughput", "noop_stages", "encode_720p", "step_overhead", "ledger", "first_video")
+MODULES = (
+    *("pipeline_overhead", "throughput", "noop_stages", "encode_720p", "step_overhead", "ledger", "first_video"),
+    *("checkpoints", "preemption"),
+)
 
 
 def main() -> int:

@@ -37,6 +37,7 @@ from vitascope.ingress.app import create_app
 from vitascope.ingress.door import IngressDeps
 from vitascope.publish.publisher import Publisher
 from vitascope.publish.signing import UrlSigner
+from vitascope.runtime.completeness import Completeness
 from vitascope.runtime.ports import SystemClock
 from vitascope.runtime.settings import DecodeSettings, DenoiseSettings, EncodeSettings, IngressSettings
 from vitascope.runtime.stage import StageHandler
@@ -61,6 +62,9 @@ class NoDenoiser:
             on_step(step, request.num_inference_steps, lambda: b"")
         return b"latents"
 
+    def prove(self) -> None:
+        """It needs no memory."""
+
 
 class NoDecoder:
     """Grey frames, in the chunks of a causal VAE."""
@@ -69,6 +73,9 @@ class NoDecoder:
         """One frame, then four."""
         for frames in (1, 4):
             yield np.full((frames, 64, 64, 3), 128, np.uint8)
+
+    def prove(self) -> None:
+        """It needs no memory."""
 
 
 class Counted:
@@ -193,7 +200,7 @@ async def start_parts(  # noqa: PLR0917 (the four ports)
         (DecodeHandler(**ports, decoder=NoDecoder(), settings=DecodeSettings(), thread=thread), None, 1),
         (EncodeHandler(**ports, settings=EncodeSettings()), None, 2),
     ]
-    dispatcher = Dispatcher(ledger, bus, registry, clock, holder="bench", lease_s=4.0, group_lease_s=15.0)
+    dispatcher = Dispatcher(ledger, bus, registry, clock, store=store, holder="bench", lease_s=4.0, group_lease_s=15.0)
     works: list[Callable[[], Awaitable[None]]] = [dispatcher.run, Publisher(ledger, bus, store, clock).run]
     works += [
         StageLoop(handler, bus, ledger, clock=clock, pool=POOL, group=name, limit=limit).run
@@ -205,7 +212,8 @@ async def start_parts(  # noqa: PLR0917 (the four ports)
     await stack.enter_async_context(group.beating())
     group.ready()
     signer = UrlSigner(store, clock, 3600)
-    deps = IngressDeps(IngressSettings(), load_catalog(None), ledger, bus, registry, store, signer)
+    completeness = Completeness(ledger, store)
+    deps = IngressDeps(IngressSettings(), load_catalog(None), ledger, bus, registry, store, signer, completeness)
     app = create_app(deps)
     await stack.enter_async_context(app.router.lifespan_context(app))
     transport = httpx.ASGITransport(app)

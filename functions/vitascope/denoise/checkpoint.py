@@ -12,6 +12,8 @@ from vitascope.contracts.jobs import Checkpoint, Engine, JobRecord
 from vitascope.contracts.objects import checkpoint_key
 from vitascope.contracts.transitions import TransitionError, drop_checkpoint, note_checkpoint
 from vitascope.runtime.advance import advance
+from vitascope.runtime.copies import keep_copy
+from vitascope.runtime.leftovers import list_referenced
 from vitascope.runtime.ports import Ledger, ObjectStore
 from vitascope.runtime.tenure import Halt, Tenure
 
@@ -27,12 +29,17 @@ def compute_fingerprint(engine: Engine) -> str:
 
 
 class CheckpointSaver:
-    """Saves the checkpoints of one run. `offer` is for the sampler's thread, all else for the event loop's."""
+    """Saves the checkpoints of one run. `offer` is for the sampler's thread, all else for the event loop's.
+
+    Upload first, record second, remove the older one last: whenever the process ends, the record points to a whole
+    checkpoint. An upload that no record came to point to is removed with the next one that does.
+    """
 
     def __init__(self, *, ledger: Ledger, store: ObjectStore, tenure: Tenure, fingerprint: str) -> None:
         self._ledger, self._store, self._tenure, self._fingerprint = ledger, store, tenure, fingerprint
         self._loop = asyncio.get_running_loop()
         self._upload: asyncio.Task[None] | None = None
+        self._stored = set(_key_of(tenure.record))
 
     def offer(self, step: int, snapshot: Callable[[], bytes]) -> None:
         """Take a snapshot now and upload it later.
@@ -57,28 +64,52 @@ class CheckpointSaver:
         """
         work = self._tenure.work
         try:
-            key = checkpoint_key(self._tenure.record, work.attempt, step)
-            reference = await self._store.put(key, blob, CONTENT_TYPE)
-            checkpoint = Checkpoint(object=reference, step=step, fingerprint=self._fingerprint)
-            before = await self._note(checkpoint)
-            if before is not None and before.object.key != key:
-                await self._store.remove([before.object.key])
+            checkpoint = await self.upload(step, blob)
+            stamped = await advance(
+                self._ledger, work.job, lambda record: note_checkpoint(record, work.attempt, checkpoint)
+            )
+            self._tenure.see(stamped)
+            await self.tidy(stamped.record)
         except TransitionError:
             self._tenure.order(Halt.STALE)
+            await self.discard()
         except VitascopeError as error:
             log.warning("checkpoint not saved", job=work.job, attempt=work.attempt, step=step, error=str(error))
 
-    async def _note(self, checkpoint: Checkpoint) -> Checkpoint | None:
-        before: Checkpoint | None = None
+    async def upload(self, step: int, blob: bytes) -> Checkpoint:
+        """Store a checkpoint that the caller records, and then has `tidy` know, or `discard`.
 
-        def change(record: JobRecord) -> JobRecord:
-            nonlocal before
-            before = record.run.checkpoint
-            return note_checkpoint(record, self._tenure.work.attempt, checkpoint)
+        Raises:
+            VitascopeError: the store did not take it.
+        """
+        key = checkpoint_key(self._tenure.record, self._tenure.work.attempt, step)
+        self._stored.add(key)
+        reference = await self._store.put(key, blob, CONTENT_TYPE)
+        return Checkpoint(object=reference, step=step, fingerprint=self._fingerprint)
 
-        stamped = await advance(self._ledger, self._tenure.work.job, change)
-        self._tenure.see(stamped)
-        return before
+    async def tidy(self, record: JobRecord) -> None:
+        """Remove the checkpoints of this run, and the one it began with, that the newest record does not point to."""
+        unwanted = self._stored - list_referenced(record)
+        if not unwanted:
+            return
+        try:
+            await keep_copy(self._ledger, self._store, record)
+            await self._store.remove(sorted(unwanted))
+        except VitascopeError as error:
+            log.warning("older checkpoint stays for now", job=record.id, error=str(error))
+        else:
+            self._stored -= unwanted
+
+    async def discard(self) -> None:
+        """As `tidy`, after the record has refused what was uploaded."""
+        job = self._tenure.work.job
+        try:
+            current = await self._ledger.get(job)
+        except VitascopeError as error:
+            log.warning("refused checkpoint stays for now", job=job, error=str(error))
+            return
+        if current is not None:
+            await self.tidy(current.record)
 
     async def _wait_for_room(self) -> None:
         if self._upload is None or self._upload.done():
@@ -96,6 +127,9 @@ class CheckpointSaver:
 
 async def load_checkpoint(ledger: Ledger, store: ObjectStore, tenure: Tenure, fingerprint: str) -> bytes | None:
     """The checkpoint to resume from, if the record has a usable one; else the record says why it was dropped.
+
+    The rule for a checkpoint of another engine (model, versions, dtype, device, degree or sampler differ): it is not
+    resumed, since the frames would be neither engine's. The job starts from its first step with the engine at hand.
 
     Raises:
         StaleAttempt: the record has moved on.
@@ -117,7 +151,7 @@ async def load_checkpoint(ledger: Ledger, store: ObjectStore, tenure: Tenure, fi
 
 
 async def forget_checkpoint(ledger: Ledger, tenure: Tenure, why: str) -> None:
-    """Have the job start from its first step, and the record say why. The object goes with the job's others.
+    """Have the job start from its first step, and the record say why. The object goes with the next checkpoint.
 
     Raises:
         StaleAttempt: the record has moved on.
@@ -126,3 +160,7 @@ async def forget_checkpoint(ledger: Ledger, tenure: Tenure, why: str) -> None:
     log.warning("checkpoint dropped", job=work.job, stage=work.stage, attempt=work.attempt, why=why)
     reason = f"{why}, so the job starts from its first step"
     tenure.see(await advance(ledger, work.job, lambda record: drop_checkpoint(record, work.attempt, reason)))
+
+
+def _key_of(record: JobRecord) -> list[str]:
+    return [record.run.checkpoint.object.key] if record.run.checkpoint else []

@@ -52,3 +52,11 @@ class Denoiser(Protocol):
             VitascopeError: whatever else went wrong.
         """
         ...
+
+    def prove(self) -> None:
+        """Make one step of a tiny video with every model that this process has loaded.
+
+        Raises:
+            Exception: a model does not work any more.
+        """
+        ...

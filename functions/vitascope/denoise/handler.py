@@ -1,30 +1,34 @@
 """Noise to latents: one job at a time in the sampler, while the one before is still being handed on."""
 
 import asyncio
+import gc
 import time
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import Executor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import ClassVar
 
 import structlog
 
+from vitascope.contracts.deadlines import compute_limits
 from vitascope.contracts.events import WorkItem, make_work_item
 from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage
-from vitascope.contracts.jobs import Engine, JobRecord
-from vitascope.contracts.objects import ObjectClass, job_prefix, latents_key
+from vitascope.contracts.jobs import Checkpoint, Engine, JobRecord
+from vitascope.contracts.objects import ObjectClass, latents_key
 from vitascope.contracts.subjects import work_subject
-from vitascope.contracts.transitions import StaleAttempt, finish_denoise, requeue
+from vitascope.contracts.transitions import StaleAttempt, TransitionError, finish_denoise, note_checkpoint, requeue
 from vitascope.denoise.checkpoint import CheckpointSaver, compute_fingerprint, forget_checkpoint, load_checkpoint
 from vitascope.denoise.denoiser import CheckpointUnfit, Denoiser, Stopped
+from vitascope.denoise.grace import Grace
 from vitascope.denoise.group import GroupHeartbeat
 from vitascope.denoise.steps import LastState, StepBoundary
 from vitascope.runtime.advance import advance
 from vitascope.runtime.beside import beside, run_to_end
-from vitascope.runtime.leftovers import remove_leftovers, try_remove_objects
+from vitascope.runtime.leftovers import remove_leftovers, remove_served
 from vitascope.runtime.persist import persist
 from vitascope.runtime.ports import Bus, Clock, Ledger, ObjectStore
 from vitascope.runtime.progress import ProgressFeed
@@ -34,18 +38,27 @@ from vitascope.runtime.tenure import Halt, Tenure, Tenures, has_finished, load_r
 
 CONTENT_TYPE = "application/vnd.safetensors"
 MADE = (ObjectClass.CHECKPOINTS, ObjectClass.LATENTS)
+PREEMPT_REST_S = 5.0
+"""So long a preempted job is not dispatched again, though its place in the queue is before that of most who wait: the
+group goes to another job, if there is one that fits. Longer than a scheduler takes to hear of the free group, or a new
+scheduler to take over."""
+_BEGINS_NOTHING = frozenset({Halt.STALE, Halt.DRAIN})
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """What the sampler made of a job, and how long it was busy with it."""
+    """What the sampler made of a job, and how long it was busy with it.
 
-    blob: bytes
+    Told to stop, it leaves no `blob`, but the state that it stopped at, unless it had not begun or is stale.
+    """
+
     engine: Engine
-    seconds: float
-    first_step: datetime | None
+    blob: bytes | None = None
+    last_state: LastState | None = None
+    seconds: float = 0.0
+    first_step: datetime | None = None
 
 
 @dataclass(kw_only=True)
@@ -77,20 +90,23 @@ class DenoiseHandler:
     stage: ClassVar[Stage] = Stage.DENOISE
     _sampler_free: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _tenures: Tenures = field(init=False)
+    _grace: Grace = field(init=False)
 
     def __post_init__(self) -> None:
-        self._tenures = Tenures(self.ledger)
+        self._tenures, self._grace = Tenures(self.ledger), Grace(self.settings.grace_s)
 
     async def handle(self, work: WorkItem, pulse: Pulse) -> None:
         """Denoise a job and hand its latents on; see `StageHandler`.
 
-        Drained, it puts the job back into the queue with the newest state as its checkpoint, which is its end, too.
+        Drained or preempted, it puts the job back into the queue with the newest state as its checkpoint, which is its
+        end, too. A preempted job has made at least one step by then (see `StepBoundary`), and waits `PREEMPT_REST_S`.
         """
         try:
             record = await load_record(self.ledger, work)
             if has_finished(record, work):
                 await self._announce(record)
                 return
+            pulse.expect(compute_limits(record, self.stage))
             async with self._tenures.hold(work, record) as tenure:
                 try:
                     await self._work(tenure, pulse)
@@ -103,11 +119,17 @@ class DenoiseHandler:
     async def drain(self) -> None:
         """Stop at the next step, keep its state, and put the job back into the queue."""
         self.group.drain()
+        self._grace.begin()
         self._tenures.drain()
 
+    async def prove(self) -> None:
+        """Denoise next to nothing; see `StageHandler`. What the failed run left in memory is freed first."""
+        async with self._sampler_free:
+            await run_to_end(self.sampler, gc.collect)
+            await run_to_end(self.sampler, self.denoiser.prove)
+
     async def _work(self, tenure: Tenure, pulse: Pulse) -> None:
-        engine = self.denoiser.describe(tenure.record.request.model)
-        fingerprint = compute_fingerprint(engine)
+        fingerprint = compute_fingerprint(self.denoiser.describe(tenure.record.request.model))
         saver = CheckpointSaver(ledger=self.ledger, store=self.store, tenure=tenure, fingerprint=fingerprint)
         async with ProgressFeed(self.bus, self.clock, tenure.record, self.stage) as feed:
             boundary = StepBoundary(
@@ -121,37 +143,52 @@ class DenoiseHandler:
                 clock=self.clock,
             )
             try:
-                sampled = await self._sample(tenure, feed, boundary, engine)
-            finally:
+                sampled = await self._sample(tenure, pulse, feed, boundary)
+            except BaseException:
+                pulse.begin()
                 await saver.settle()
-        if sampled is None:
-            await self._step_back(tenure, pulse, saver, boundary.last_state)
-        else:
-            await self._hand_on(tenure, pulse, sampled)
+                raise
+        pulse.begin()  # no more steps: what follows is uploads
+        try:
+            if sampled.blob is None:
+                await self._step_back(tenure, pulse, saver, sampled)
+            else:
+                with pulse.waiting():
+                    await saver.settle()
+                await self._hand_on(tenure, pulse, sampled, sampled.blob)
+        except TransitionError:
+            await saver.discard()
+            raise
 
-    async def _sample(
-        self,
-        tenure: Tenure,
-        feed: ProgressFeed,
-        boundary: StepBoundary,
-        engine: Engine,
-    ) -> Sampled | None:
-        """Run the sampler to its end; None if it was told to stop."""
+    async def _sample(self, tenure: Tenure, pulse: Pulse, feed: ProgressFeed, boundary: StepBoundary) -> Sampled:
+        """Run the sampler to its end, or until it is told to stop."""
+        engine = self.denoiser.describe(tenure.record.request.model)
         references = [await self.store.get(reference) for reference in tenure.record.request.references]
         resume = await load_checkpoint(self.ledger, self.store, tenure, compute_fingerprint(engine))
-        async with self._sampler_free:
-            if tenure.is_halted():
-                return None
+        async with self._sampler(pulse):
+            if tenure.halt in _BEGINS_NOTHING:
+                return Sampled(engine)
             self.group.begin(tenure.work.job, tenure.work.attempt)
-            blob, began_s = None, time.monotonic()
+            blob, began_s, seconds = None, time.monotonic(), 0.0
             feed.show(tenure.record.run.step, tenure.record.run.steps)
-            try:
-                async with beside(self._watch_control(tenure), name=f"control of {tenure.work.job}"):
+            async with beside(self._watch_control(tenure), name=f"control of {tenure.work.job}"):
+                try:
                     blob = await self._run_engine(tenure, boundary, references, resume)
-            finally:
-                self.group.end(handing_on=None if blob is None else tenure.work.job)
-            sampled_s = time.monotonic() - began_s
-        return None if blob is None else Sampled(blob, engine, sampled_s, boundary.first_step)
+                finally:  # said before anything else is waited for: from now on the next job may come
+                    is_kept = blob is not None or boundary.last_state is not None
+                    self.group.end(handing_on=tenure.work.job if is_kept else None)
+                    seconds = time.monotonic() - began_s
+        return Sampled(engine, blob, boundary.last_state, seconds, boundary.first_step)
+
+    @asynccontextmanager
+    async def _sampler(self, pulse: Pulse) -> AsyncIterator[None]:
+        """The sampler to oneself; waiting for it is not the run's own doing."""
+        with pulse.waiting():
+            await self._sampler_free.acquire()
+        try:
+            yield
+        finally:
+            self._sampler_free.release()
 
     async def _run_engine(
         self,
@@ -173,28 +210,61 @@ class DenoiseHandler:
         except Stopped:
             return None
 
-    async def _step_back(
+    async def _step_back(self, tenure: Tenure, pulse: Pulse, saver: CheckpointSaver, sampled: Sampled) -> None:
+        """Stopped before the end: drained or preempted, the job goes back to the queue; stale, nothing may be changed.
+
+        Checkpoint and queue are one change of the record. The GPU time counts, though another run will end the job.
+        """
+        work, last_state = tenure.work, sampled.last_state
+        is_preempted = last_state is not None and last_state.halt is Halt.PREEMPT
+        reason, checkpoint = "preempted" if is_preempted else "drained", None
+        if last_state is not None:
+            checkpoint = await self._save_last(tenure, pulse, saver, last_state)
+            reason += "" if checkpoint else "; its newest steps could not be saved"
+        tenure.check_stale()
+
+        def change(record: JobRecord) -> JobRecord:
+            kept = record if checkpoint is None else note_checkpoint(record, work.attempt, checkpoint)
+            return requeue(
+                kept,
+                work.attempt,
+                reason,
+                not_before=self.clock.now() + timedelta(seconds=PREEMPT_REST_S) if is_preempted else None,
+                preempted=is_preempted,
+                gpu_s=sampled.seconds * self.group.row.size,
+                first_step=sampled.first_step,
+            )
+
+        stamped = await persist(lambda: advance(self.ledger, work.job, change), pulse, job=work.job)
+        log.info("job put back", job=work.job, attempt=work.attempt, reason=reason, step=stamped.record.run.step)
+        self.group.handed_on(work.job)  # before the removal: the job may come back while that goes on
+        await saver.tidy(stamped.record)
+
+    async def _save_last(
         self,
         tenure: Tenure,
         pulse: Pulse,
         saver: CheckpointSaver,
-        last_state: LastState | None,
-    ) -> None:
-        """Stopped before the end: drained, the job goes back to the queue; stale, nothing may be changed."""
+        state: LastState,
+    ) -> Checkpoint | None:
+        """Store the state that the run stopped at, through an outage; None if it cannot be, or not before the end."""
         work = tenure.work
-        if last_state is not None and tenure.halt is Halt.DRAIN:
-            await saver.save(last_state.step, last_state.blob)
-        tenure.check_stale()
-        change = partial(requeue, attempt=work.attempt, reason="drained")
-        stamped = await persist(lambda: advance(self.ledger, work.job, change), pulse, job=work.job)
-        log.info("job drained", job=work.job, stage=work.stage, attempt=work.attempt, step=stamped.record.run.step)
+        try:
+            async with self._grace.limit():
+                with pulse.waiting():
+                    await saver.settle()
+                tenure.check_stale()
+                return await persist(lambda: saver.upload(state.step, state.blob), pulse, job=work.job)
+        except (VitascopeError, TimeoutError) as error:
+            log.warning("last state lost", job=work.job, attempt=work.attempt, step=state.step, error=repr(error))
+            return None
 
-    async def _hand_on(self, tenure: Tenure, pulse: Pulse, sampled: Sampled) -> None:
+    async def _hand_on(self, tenure: Tenure, pulse: Pulse, sampled: Sampled, blob: bytes) -> None:
         """Store the latents, record them, announce the decode work; the checkpoints have served."""
         work = tenure.work
         tenure.check_stale()
         key = latents_key(tenure.record, work.attempt)
-        latents = await persist(lambda: self.store.put(key, sampled.blob, CONTENT_TYPE), pulse, job=work.job)
+        latents = await persist(lambda: self.store.put(key, blob, CONTENT_TYPE), pulse, job=work.job)
 
         def change(record: JobRecord) -> JobRecord:
             if has_finished(record, work):  # an earlier try whose answer was lost
@@ -212,8 +282,7 @@ class DenoiseHandler:
 
         stamped = await persist(lambda: advance(self.ledger, work.job, change), pulse, job=work.job)
         await persist(lambda: self._announce(stamped.record), pulse, job=work.job)
-        checkpoints = job_prefix(ObjectClass.CHECKPOINTS, stamped.record)
-        await try_remove_objects(self.store, [checkpoints], job=work.job)
+        await remove_served(self.ledger, self.store, work, (ObjectClass.CHECKPOINTS,))
 
     async def _announce(self, record: JobRecord) -> None:
         subject = work_subject(Stage.DECODE, record.admission.pool, record.id)

@@ -11,6 +11,17 @@ from vitascope.engine.errors import BlobError, DeviceMemoryError, RequestError
 from vitascope.engine.inputs import GenerationInputs
 from vitascope.engine.loop import StepReport
 
+PROOF = GenerationInputs(
+    prompt="a",
+    seed=0,
+    width=64,
+    height=64,
+    num_frames=9,
+    num_inference_steps=1,
+    guidance_scale=1.0,
+)
+"""The smallest request that every family takes: whole patches, one frame more than a multiple of 4 and of 8."""
+
 
 @dataclass(frozen=True)
 class ModularDenoiser:
@@ -44,6 +55,11 @@ class ModularDenoiser:
             raise MemoryError(str(error)) from error
         except RequestError as error:
             raise VitascopeError(FailureCode.REQUEST_UNFIT, str(error)) from error
+
+    def prove(self) -> None:
+        """See `Denoiser`."""
+        for model in self.models.values():
+            model.run(PROOF)
 
     def _get(self, model: str) -> DenoiseModel:
         if model not in self.models:

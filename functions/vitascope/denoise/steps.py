@@ -15,13 +15,16 @@ from vitascope.runtime.progress import ProgressFeed
 from vitascope.runtime.stage import Pulse
 from vitascope.runtime.tenure import Halt, Tenure
 
+KEEPS_STATE = frozenset({Halt.DRAIN, Halt.PREEMPT})
+
 
 @dataclass(frozen=True)
 class LastState:
-    """Where a drained run stopped: the state that somebody else goes on from."""
+    """Where a drained or preempted run stopped, and for what: the state that another run goes on from."""
 
     step: int
     blob: bytes
+    halt: Halt
 
 
 class StepBoundary:
@@ -49,15 +52,22 @@ class StepBoundary:
         self.first_step: datetime | None = None
 
     def __call__(self, step: int, steps: int, snapshot: Callable[[], bytes]) -> None:
-        """Let the next step begin, or raise `Stopped`."""
+        """Let the next step begin, or raise `Stopped`.
+
+        A boundary comes after a step, so a run that is preempted or drained before its first step still makes one:
+        however often a job is given up, each dispatch brings it at least one step forward, and its number of steps
+        bounds how often it can be. After the last step there is nothing to give up: the run ends as usual.
+        """
         self._pulse.touch()
         self.first_step = self.first_step or self._clock.now()
         self._loop.call_soon_threadsafe(self._note, step, steps, self._finish_step())
         if step < steps:
             if step % self._checkpoint_every == 0 and not self._tenure.is_halted():
-                self._saver.offer(step, snapshot)
-            if self._tenure.halt is Halt.DRAIN:
-                self.last_state = LastState(step, snapshot())
+                with self._pulse.waiting():  # for the checkpoint before to be stored
+                    self._saver.offer(step, snapshot)
+            halt = self._tenure.halt
+            if halt in KEEPS_STATE:
+                self.last_state = LastState(step, snapshot(), halt)
                 raise Stopped
         if self._tenure.halt is Halt.STALE:
             raise Stopped

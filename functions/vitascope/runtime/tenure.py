@@ -14,7 +14,7 @@ import structlog
 
 from vitascope.contracts.events import WorkItem
 from vitascope.contracts.failures import VitascopeError
-from vitascope.contracts.flow import STAGES
+from vitascope.contracts.flow import STAGES, State
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.transitions import StaleAttempt, check_fence
 from vitascope.runtime.beside import beside
@@ -34,6 +34,11 @@ class Halt(StrEnum):
     """The record is no longer ours: cancelled, failed, or at another attempt. Nothing may be changed any more."""
     DRAIN = "drain"
     """The process ends: what is done is kept, somebody else goes on."""
+    PREEMPT = "preempt"
+    """The group is wanted for another job: what is done is kept, the job waits. Only denoise is ever asked for it."""
+
+
+_RANKS = {Halt.PREEMPT: 0, Halt.DRAIN: 1, Halt.STALE: 2}
 
 
 class Tenure:
@@ -51,7 +56,7 @@ class Tenure:
         self._news = asyncio.Event()
 
     def see(self, stamped: Stamped) -> None:
-        """Take note of a record of the job, unless a newer one is known; halt if it is no longer ours."""
+        """Take note of a record of the job, unless a newer one is known; halt if it is not ours, or not for now."""
         if stamped.revision <= self._revision:
             return
         self.record, self._revision = stamped.record, stamped.revision
@@ -59,11 +64,17 @@ class Tenure:
             check_fence(self.record, self.work.attempt, self.work.stage)
         except StaleAttempt:
             self.order(Halt.STALE)
+        self.heed_preempt()
         self.announce()
 
+    def heed_preempt(self) -> None:
+        """Halt if the record says that the group is wanted for another job."""
+        if self.record.run.preempt_requested and self.record.state is State.RUNNING:
+            self.order(Halt.PREEMPT)
+
     def order(self, halt: Halt) -> None:
-        """Have the work stop at its next boundary. Stale outranks drain."""
-        if self.halt is not Halt.STALE:
+        """Have the work stop at its next boundary. Stale outranks drain, which outranks preempt."""
+        if self.halt is None or _RANKS[halt] > _RANKS[self.halt]:
             self.halt = halt
         self.halted.set()
         self._thread_halted.set()
@@ -149,6 +160,7 @@ class Tenures:
         check_fence(record, work.attempt, work.stage)
         tenure = Tenure(work, record)
         self._held.add(tenure)
+        tenure.heed_preempt()
         if self._is_draining:
             tenure.order(Halt.DRAIN)
         try:

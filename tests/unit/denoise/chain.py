@@ -22,7 +22,7 @@ from vitascope.adapters.memory import HeldTime, MemoryBroker, MemoryObjectStore
 from vitascope.contracts import transitions
 from vitascope.contracts.events import WorkItem, make_work_item
 from vitascope.contracts.flow import Stage
-from vitascope.contracts.jobs import Engine, JobRecord, VideoRequest
+from vitascope.contracts.jobs import Engine, JobRecord, ObjectRef, VideoRequest
 from vitascope.contracts.pools import GroupRow, GroupState
 from vitascope.contracts.subjects import work_subject
 from vitascope.decode.handler import DecodeHandler
@@ -36,6 +36,8 @@ from vitascope.runtime.settings import DecodeSettings, DenoiseSettings, EncodeSe
 from vitascope.runtime.stage import Pulse, StageHandler
 
 STEPS = 6
+PREPARATION = 0
+"""The point before the first step, where text is encoded."""
 CHUNKS = (1, 4, 4)
 TURNS = 50
 """Turns of the event loop in which whatever was set off has happened."""
@@ -86,6 +88,7 @@ class CountingDenoiser:
         self.is_picky = False
         self.references: Sequence[bytes] = ()
         self.fails_at: dict[int, Exception] = {}
+        self.is_broken = False
 
     def describe(self, model: str) -> Engine:
         return self.engine.model_copy(update={"versions": {"model": model}})
@@ -96,6 +99,7 @@ class CountingDenoiser:
         self.references = references
         saved = json.loads(resume) if resume else {"step": 0, "value": request.seed}
         value, steps = saved["value"], request.num_inference_steps
+        self.points.reach(PREPARATION)
         for step in range(saved["step"] + 1, steps + 1):
             self.ran.append(step)
             if error := self.fails_at.pop(step, None):
@@ -104,6 +108,10 @@ class CountingDenoiser:
             self.points.reach(step)
             on_step(step, steps, partial(_save, step, value))
         return json.dumps({"value": value}).encode()
+
+    def prove(self) -> None:
+        if self.is_broken:
+            raise RuntimeError("the fake device is lost")
 
 
 def _save(step: int, value: int) -> bytes:
@@ -139,6 +147,7 @@ class CountingDecoder:
         self.tiles: list[int | None] = []
         self.fits_px: int | None = None
         self.runs_out_at = 0
+        self.is_broken = False
 
     def stream(self, model: str, blob: bytes, tile_px: int | None) -> Generator[Tone | NDArray[np.uint8], None, None]:
         assert model == "tiny-wan"
@@ -153,6 +162,10 @@ class CountingDecoder:
             yield make_frames(blob, first, frames)
             first += frames
 
+    def prove(self) -> None:
+        if self.is_broken:
+            raise RuntimeError("the fake device is lost")
+
 
 def compute_grey(blob: bytes, frame: int) -> int:
     """The grey of a frame, 20 to 235."""
@@ -166,6 +179,38 @@ def make_frames(blob: bytes, first: int, count: int) -> NDArray[np.uint8]:
     return np.repeat(np.array(greys, np.uint8), 64 * 64 * 3).reshape(count, 64, 64, 3)
 
 
+class GatedStore(MemoryObjectStore):
+    """Holds puts of one class back until a gate opens, but for the first few, and counts how many are under way."""
+
+    def __init__(self, prefix: str, *, held_after: int = 0) -> None:
+        super().__init__()
+        self.prefix, self.free, self.gate = prefix, held_after, asyncio.Event()
+        self.under_way = self.most = 0
+
+    async def put(self, key: str, content: bytes | bytearray | memoryview, content_type: str) -> ObjectRef:
+        if not key.startswith(self.prefix):
+            return await super().put(key, content, content_type)
+        if self.free:
+            self.free -= 1
+            return await super().put(key, content, content_type)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await self.gate.wait()
+            return await super().put(key, content, content_type)
+        finally:
+            self.under_way -= 1
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a denoise process has to itself."""
+
+    denoiser: CountingDenoiser
+    group: GroupHeartbeat
+    pool: ThreadPoolExecutor
+
+
 class Chain:
     """Handlers of all stages on one broker and one store."""
 
@@ -177,23 +222,47 @@ class Chain:
         self.store = store or MemoryObjectStore()
         self.denoiser, self.decoder = CountingDenoiser(), CountingDecoder()
         self.pool, self.scratch = pool, scratch
-        row = GroupRow(
-            pool="default", group="g0", models=("tiny-wan",), state=GroupState.STARTING, holder="h", seen=NOW
-        )
-        self.group = GroupHeartbeat(self.broker.registry, self.clock, row)
-        self.group.ready()
+        self.group = self.make_group()
 
-    def denoise(self, *, checkpoint_every: int = 2, min_step_s: float = 0.0) -> DenoiseHandler:
+    def make_group(self, name: str = "g0", size: int = 1) -> GroupHeartbeat:
+        """A group that is ready, as a process that has just started would say it."""
+        row = GroupRow(
+            pool="default",
+            group=name,
+            size=size,
+            models=("tiny-wan",),
+            state=GroupState.STARTING,
+            holder=name,
+            seen=NOW,
+        )
+        group = GroupHeartbeat(self.broker.registry, self.clock, row)
+        group.ready()
+        return group
+
+    def denoise(
+        self, *, checkpoint_every: int = 2, min_step_s: float = 0.0, grace_s: float = 30.0, on: "Machine | None" = None
+    ) -> DenoiseHandler:
+        """The handler of a denoise process: of the chain's own machine, or of another."""
+        machine = on or Machine(self.denoiser, self.group, self.pool)
         return DenoiseHandler(
             ledger=self.ledger,
             bus=self.bus,
             store=self.store,
             clock=self.clock,
-            denoiser=self.denoiser,
-            group=self.group,
-            settings=DenoiseSettings(checkpoint_every=checkpoint_every, min_step_s=min_step_s),
-            sampler=self.pool,
+            denoiser=machine.denoiser,
+            group=machine.group,
+            settings=DenoiseSettings(
+                group=machine.group.row.group,
+                checkpoint_every=checkpoint_every,
+                min_step_s=min_step_s,
+                grace_s=grace_s,
+            ),
+            sampler=machine.pool,
         )
+
+    def machine(self, name: str, pool: ThreadPoolExecutor) -> "Machine":
+        """Another group of the same pool."""
+        return Machine(CountingDenoiser(), self.make_group(name), pool)
 
     def decode(self, tile_px: int | None = None) -> DecodeHandler:
         return DecodeHandler(
@@ -217,19 +286,26 @@ class Chain:
         await self.ledger.create(record)
         return await self.dispatch(record.id)
 
-    async def dispatch(self, job: str) -> WorkItem:
+    async def dispatch(self, job: str, group: str = "g0") -> WorkItem:
         """Queued to running, with a new attempt."""
-        stamped = await advance(self.ledger, job, lambda record: transitions.start(record, "g0", NOW))
+        stamped = await advance(self.ledger, job, lambda record: transitions.start(record, group, NOW))
         return make_work_item(stamped.record, Stage.DENOISE)
+
+    async def requeue(self, job: str) -> None:
+        """What the scheduler does first when a group is silent: back to the queue."""
+        attempt = (await self.record(job)).run.attempt
+        await advance(self.ledger, job, lambda record: transitions.requeue(record, attempt, "the group is lost"))
 
     async def lose_group(self, job: str) -> None:
         """What the scheduler does when a group is silent: back to the queue, and out again as another attempt."""
-        attempt = (await self.record(job)).run.attempt
-        await advance(self.ledger, job, lambda record: transitions.requeue(record, attempt, "the group is lost"))
+        await self.requeue(job)
         await self.dispatch(job)
 
     async def cancel(self, job: str) -> None:
         await advance(self.ledger, job, lambda record: transitions.cancel(record, NOW))
+
+    async def preempt(self, job: str) -> None:
+        await advance(self.ledger, job, transitions.request_preempt)
 
     async def record(self, job: str) -> JobRecord:
         stamped = await self.ledger.get(job)
@@ -256,13 +332,17 @@ class Chain:
                 break
         return work.job
 
+    def objects(self) -> dict[str, bytes]:
+        """What is in the store, but for the copies of records and what is noted of their state."""
+        return {
+            key: content for key, content in self.store.objects.items() if not key.startswith(("records/", "state/"))
+        }
+
     def keys(self, prefix: str = "") -> list[str]:
-        """Keys in the store, the job's name left out."""
-        return sorted(
-            "/".join(parts[:1] + parts[3:])
-            for parts in (k.split("/") for k in self.store.objects)
-            if "/".join(parts).startswith(prefix)
-        )
+        """Keys of `objects`, tenant and job left out."""
+        parts = [key.split("/") for key in self.objects()]
+        keys = ["/".join((kind, *rest)) for kind, _tenant, _job, *rest in parts]
+        return sorted(key for key in keys if key.startswith(prefix))
 
 
 @asynccontextmanager

@@ -17,6 +17,12 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 @pytest.fixture
+def other_pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1, thread_name_prefix="other engine") as executor:
+        yield executor
+
+
+@pytest.fixture
 async def chain(pool: ThreadPoolExecutor, tmp_path: Path) -> Chain:
     return Chain(pool, tmp_path)
 

@@ -6,35 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from unit.denoise.chain import STEPS, Chain, compute_latents, settled, until
-from vitascope.adapters.memory import MemoryObjectStore
+from unit.denoise.chain import STEPS, Chain, GatedStore, compute_latents, settled, until
 from vitascope.contracts.events import Control
 from vitascope.contracts.flow import Stage, State
-from vitascope.contracts.jobs import ObjectRef
 from vitascope.contracts.objects import latents_key
 from vitascope.contracts.pools import GroupState
 from vitascope.contracts.transitions import StaleAttempt
 from vitascope.runtime.stage import Pulse
-
-
-class GatedStore(MemoryObjectStore):
-    """Holds puts of one class back until a gate opens, and counts how many are under way at once."""
-
-    def __init__(self, prefix: str) -> None:
-        super().__init__()
-        self.prefix, self.gate = prefix, asyncio.Event()
-        self.under_way = self.most = 0
-
-    async def put(self, key: str, content: bytes | bytearray | memoryview, content_type: str) -> ObjectRef:
-        if not key.startswith(self.prefix):
-            return await super().put(key, content, content_type)
-        self.under_way += 1
-        self.most = max(self.most, self.under_way)
-        try:
-            await self.gate.wait()
-            return await super().put(key, content, content_type)
-        finally:
-            self.under_way -= 1
 
 
 async def test_latents_are_stored_recorded_and_handed_on(chain: Chain) -> None:
@@ -139,7 +117,7 @@ async def test_stale_attempt_changes_nothing(chain: Chain, step: int) -> None:
     assert (record.state, record.run.attempt) == (State.RUNNING, 2)
     assert chain.keys("latents") == []
     referenced = [record.run.checkpoint.object.key] if record.run.checkpoint else []
-    assert sorted(chain.store.objects) == referenced
+    assert sorted(chain.objects()) == referenced
     chain.denoiser.points.acts.clear()
     await chain.run(chain.denoise(), work.job)
     assert await chain.store.get(latents_key(record, 2)) == compute_latents(seed=7)
@@ -150,10 +128,10 @@ async def test_old_event_after_a_new_attempt_is_refused(chain: Chain) -> None:
     work = await chain.start()
     await chain.lose_group(work.job)
     await chain.run(chain.denoise(), work.job)
-    before = dict(chain.store.objects)
+    before = chain.objects()
     with pytest.raises(StaleAttempt):
         await chain.denoise().handle(work, Pulse())
-    assert chain.store.objects == before
+    assert chain.objects() == before
     assert chain.denoiser.ran == list(range(1, STEPS + 1))
 
 
