@@ -3,7 +3,7 @@
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,18 +18,32 @@ from vitascope.adapters.memory import HeldTime, MemoryBroker, MemoryObjectStore
 from vitascope.catalog import Catalog, load_catalog
 from vitascope.contracts import transitions
 from vitascope.contracts.jobs import JobRecord, ObjectRef, Result
+from vitascope.contracts.objects import REBUILT_KEY
 from vitascope.contracts.pools import GroupRow, GroupState
 from vitascope.ingress import IngressDeps, create_app
 from vitascope.ingress.door import get_door
 from vitascope.publish.signing import UrlSigner
-from vitascope.runtime.ports import Ledger, ObjectStore, Stamped
+from vitascope.runtime.completeness import Completeness, RebuildMark
+from vitascope.runtime.ports import Bus, Ledger, ObjectStore, Stamped
 from vitascope.runtime.settings import IngressSettings
 
 JOBS = "/v1/video-jobs"
 PROMPT = {"prompt": "a red circle moving right on a white background"}
 KEY = "k-123"
 
-__all__ = ["JOBS", "KEY", "PROMPT", "World", "get_door", "open_door", "read_error", "submit", "until"]
+__all__ = [
+    "JOBS",
+    "KEY",
+    "PROMPT",
+    "Crash",
+    "Faulty",
+    "World",
+    "get_door",
+    "open_door",
+    "read_error",
+    "submit",
+    "until",
+]
 
 
 @dataclass
@@ -40,11 +54,22 @@ class World:
     store: MemoryObjectStore = field(default_factory=MemoryObjectStore)
     time: HeldTime = field(default_factory=HeldTime)
     catalog: Catalog = field(default_factory=lambda: load_catalog(None))
+    marks: MemoryObjectStore = field(default_factory=MemoryObjectStore)
+
+    def __post_init__(self) -> None:
+        """The ledger is marked as complete, in a store of its own, so that `store` has what a test puts there."""
+        self.mark_complete()
+
+    def mark_complete(self) -> None:
+        """Say that the present ledger holds every job."""
+        birth = self.broker.ledger._birth
+        self.marks.objects[REBUILT_KEY] = RebuildMark(birth=birth, at=birth).model_dump_json().encode()
 
     def make_app(
         self,
         *,
         ledger: Ledger | None = None,
+        bus: Bus | None = None,
         store: ObjectStore | None = None,
         catalog: Catalog | None = None,
         **settings: Any,
@@ -57,10 +82,11 @@ class World:
             settings=IngressSettings(**settings),
             catalog=catalog or self.catalog,
             ledger=ledger or self.broker.ledger,
-            bus=self.broker.bus,
+            bus=bus or self.broker.bus,
             registry=self.broker.registry,
             store=chosen,
             signer=UrlSigner(chosen, self.time, 3600),
+            completeness=Completeness(self.broker.ledger, self.marks),
             clock=self.time,
             rng=random.Random(1),
         )
@@ -134,6 +160,33 @@ async def open_door(app: FastAPI, **options: Any) -> AsyncIterator[httpx.AsyncCl
     ):
         await get_door(app).jobs.wait_synced(5)
         yield client
+
+
+class Crash(Exception):
+    """The replica dies here."""
+
+
+class Faulty:
+    """A port of which one method fails, before or after its deed, for as many calls as `times` says."""
+
+    def __init__(self, port: Any, method: str, error: Exception, *, is_after: bool = False, times: int = 1) -> None:
+        self._port, self._method, self._error = port, method, error
+        self._is_after, self._times = is_after, times
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._port, name)
+        if name != self._method or self._times == 0:
+            return real
+        self._times -= 1
+        return self._fail(real)
+
+    def _fail(self, real: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def fail(*args: Any, **options: Any) -> Any:
+            if self._is_after:
+                await real(*args, **options)
+            raise self._error
+
+        return fail
 
 
 async def submit(client: httpx.AsyncClient, key: str | None = None, **body: Any) -> dict[str, Any]:

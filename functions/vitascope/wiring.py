@@ -131,6 +131,7 @@ async def run_ingress(settings: Settings) -> int:
     from vitascope.ingress.door import IngressDeps  # noqa: PLC0415
     from vitascope.ingress.serve import serve_door  # noqa: PLC0415
     from vitascope.publish.signing import UrlSigner  # noqa: PLC0415
+    from vitascope.runtime.completeness import Completeness  # noqa: PLC0415
 
     own = settings.ingress
     async with open_ready_ports(settings, "ingress") as ports:
@@ -142,7 +143,9 @@ async def run_ingress(settings: Settings) -> int:
             registry=ports.registry,
             store=ports.store,
             signer=UrlSigner(ports.store, ports.clock, own.signed_url_s),
+            completeness=Completeness(ports.ledger, ports.store),
             clock=ports.clock,
+            retention=settings.s3.retention,
         )
         with socket.create_server((own.host, own.port), backlog=BACKLOG) as listener:
             await serve_door(create_app(deps), listener, watch_signals())
@@ -150,11 +153,23 @@ async def run_ingress(settings: Settings) -> int:
 
 
 async def run_publish(settings: Settings) -> int:
-    """Public events and copies of records."""
-    from vitascope.publish.publisher import Publisher  # noqa: PLC0415 (see the module)
+    """Public events, copies of records, and the janitor."""
+    from vitascope.publish.janitor import Janitor  # noqa: PLC0415 (see the module)
+    from vitascope.publish.publisher import Publisher, publish_and_clean  # noqa: PLC0415
 
     async with serving_metrics(settings.metrics), open_ready_ports(settings, "publish") as ports:
-        await run_until_signal(Publisher(ports.ledger, ports.bus, ports.store, ports.clock).run())
+        keep = settings.s3.retention
+        janitor = Janitor(
+            ports.ledger,
+            ports.bus,
+            ports.registry,
+            ports.store,
+            clock=ports.clock,
+            holder=name_holder(),
+            retention=keep,
+        )
+        publisher = Publisher(ports.ledger, ports.bus, ports.store, ports.clock)
+        await run_until_signal(publish_and_clean(publisher, janitor))
     return 0
 
 
@@ -247,17 +262,21 @@ async def run_decode(settings: Settings) -> int:
 async def run_encode(settings: Settings) -> int:
     """One encode process."""
     from vitascope.encode.handler import EncodeHandler  # noqa: PLC0415 (see the module)
+    from vitascope.encode.scratch import own_scratch  # noqa: PLC0415
 
-    own = settings.encode
     async with open_ready_ports(settings, "encode") as ports:
-        presence = make_presence(ports, Stage.ENCODE, own.pool)
+        presence = make_presence(ports, Stage.ENCODE, settings.encode.pool)
 
         async def make_ready() -> None:
             presence.change(state=GroupState.IDLE)
 
-        handler = EncodeHandler(ledger=ports.ledger, bus=ports.bus, store=ports.store, clock=ports.clock, settings=own)
-        async with presence.beating():
-            return await serve_stage(ports, handler, own, make_ready, limit=own.concurrency)
+        with own_scratch(settings.encode.scratch) as scratch:
+            own = settings.encode.model_copy(update={"scratch": scratch})
+            handler = EncodeHandler(
+                ledger=ports.ledger, bus=ports.bus, store=ports.store, clock=ports.clock, settings=own
+            )
+            async with presence.beating():
+                return await serve_stage(ports, handler, own, make_ready, limit=own.concurrency)
 
 
 async def serve_stage(

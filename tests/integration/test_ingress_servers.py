@@ -8,7 +8,7 @@ import httpx
 import pytest_asyncio
 from fastapi import FastAPI
 
-from contract.real import real_ports, s3_client
+from contract.real import RETENTION, real_ports, s3_client
 from doors import JOBS, PROMPT, get_door, open_door, submit
 from records import ENGINE
 from servers import RunningNats, RunningS3
@@ -17,13 +17,16 @@ from vitascope.adapters.s3 import S3ObjectStore, ensure_bucket
 from vitascope.catalog import load_catalog
 from vitascope.contracts import transitions
 from vitascope.contracts.events import Progress
+from vitascope.contracts.failures import Failure, FailureCode
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.jobs import JobRecord, Result
-from vitascope.contracts.objects import output_key, record_key
-from vitascope.contracts.subjects import progress_subject
+from vitascope.contracts.objects import latents_key, output_key, record_key
+from vitascope.contracts.subjects import progress_subject, work_subject
 from vitascope.ingress import IngressDeps, create_app
 from vitascope.publish import Publisher, UrlSigner
+from vitascope.runtime.completeness import Completeness
 from vitascope.runtime.ports import SystemClock
+from vitascope.runtime.rebuild import Rebuilder
 from vitascope.runtime.settings import IngressSettings
 
 TURNS = 3_000
@@ -35,8 +38,9 @@ async def pair(nats_server: RunningNats, s3_server: RunningS3) -> AsyncIterator[
     clock = SystemClock()
     async with Connection(nats_server.url) as one, Connection(nats_server.url) as two, s3_client(s3_server) as client:
         await ensure(one)
-        await ensure_bucket(client, 7)
+        await ensure_bucket(client, RETENTION)
         store = S3ObjectStore(client)
+        await Rebuilder(real_ports(one).ledger, store, clock).complete()
         yield [
             IngressDeps(
                 settings=IngressSettings(),
@@ -46,6 +50,7 @@ async def pair(nats_server: RunningNats, s3_server: RunningS3) -> AsyncIterator[
                 registry=ports.registry,
                 store=store,
                 signer=UrlSigner(store, clock, 3600),
+                completeness=Completeness(ports.ledger, store),
             )
             for ports in (real_ports(one), real_ports(two))
         ]
@@ -85,6 +90,26 @@ async def test_one_job_through_two_replicas(pair: list[IngressDeps]) -> None:
         assert job in [item["id"] for item in listed]
 
 
+async def test_a_failed_job_is_retried_once_through_two_replicas(pair: list[IngressDeps]) -> None:
+    """With a copy of the latents that the S3 server made, the event of decode, and the record's copy."""
+    latents = bytes(range(256)) * 4_000
+    deps = pair[0]
+    async with open_door(create_app(deps)) as one, open_door(create_app(pair[1])) as other:
+        job = (await submit(one))["id"]
+        await _fail_decode(deps, job, latents)
+        answers = await asyncio.gather(*(door.post(f"{JOBS}/{job}/retry") for door in (one, other) * 3))
+        assert {202} == {answer.status_code for answer in answers}, answers[0].text
+        (retried,) = {answer.json()["id"] for answer in answers}
+        record = await _check_copy(deps, retried)
+        assert record.run.latents is not None
+        assert (latents_key(record, 1), latents) == (record.run.latents.key, await deps.store.get(record.run.latents))
+        subject = work_subject(Stage.DECODE, "default", retried)
+        assert await deps.bus.has_work(subject)
+        await _until_retried(other, job, retried)
+        await deps.bus.drop_work(subject)
+        assert 200 == (await other.post(f"{JOBS}/{retried}/cancel")).status_code
+
+
 async def test_a_file_is_served_in_ranges_from_the_store(pair: list[IngressDeps]) -> None:
     """Bytes that the S3 server holds, glued together, and the signed URL gives the same."""
     deps = pair[0]
@@ -100,6 +125,27 @@ async def test_a_file_is_served_in_ranges_from_the_store(pair: list[IngressDeps]
     async with httpx.AsyncClient() as anybody:
         signed = await anybody.get(url, headers={"range": "bytes=0-0"})
         assert (206, film[:1]) == (signed.status_code, signed.content)
+
+
+async def _fail_decode(deps: IngressDeps, job: str, latents: bytes) -> None:
+    """Queued to failed at decode, the latents in the store."""
+    now = deps.clock.now()
+    stamped = await deps.ledger.get(job)
+    assert stamped is not None
+    stored = await deps.store.put(latents_key(stamped.record, 1), latents, "application/vnd.safetensors")
+    started = transitions.start(stamped.record, "g0", now)
+    denoised = transitions.finish_denoise(started, 1, latents=stored, engine=ENGINE, gpu_s=1.0, stage_s=1.0, now=now)
+    failed = transitions.fail(denoised, 1, Failure.of(FailureCode.DECODE_FAILED, stage=Stage.DECODE), now)
+    for record in (started, denoised, failed):
+        stamped = await deps.ledger.replace(stamped, record)
+
+
+async def _until_retried(client: httpx.AsyncClient, job: str, retried: str) -> None:
+    for _ in range(TURNS):
+        if (await client.get(f"{JOBS}/{job}")).json()["retried_as"] == retried:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("the failed job does not name its retry")
 
 
 async def _check_copy(deps: IngressDeps, job: str) -> JobRecord:

@@ -29,6 +29,9 @@ FIXES: Mapping[str, str] = {
     "model_not_found": "`vitascope models` lists the models.",
     "not_found": "`vitascope jobs list` lists the jobs.",
     "not_ready": "`vitascope jobs watch ID` waits for it.",
+    "not_cancellable": "`vitascope jobs show ID` says how it ended.",
+    "not_retryable": "`vitascope jobs show ID` says where it is; `vitascope generate` makes a video anew.",
+    "not_preemptable": "Nothing is to be done: no GPU group works on it.",
     "content_expired": "Make the video again with `vitascope generate`; the same seed gives the same video.",
 }
 """What to do about a refusal, by the service's own code for it."""

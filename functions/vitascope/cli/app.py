@@ -8,6 +8,7 @@ import typer
 
 from vitascope import __version__
 from vitascope.cli import jobs, offers, service
+from vitascope.cli import recover as recovery
 from vitascope.cli.exits import CommandError, Exit
 from vitascope.cli.generate import Wish, generate_video
 from vitascope.cli.show import print_error, print_json
@@ -18,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-jobs_app = typer.Typer(help="Look at jobs, cancel them, fetch their videos.", no_args_is_help=True)
+jobs_app = typer.Typer(help="Look at jobs, cancel them, try them again, fetch their videos.", no_args_is_help=True)
 app.add_typer(jobs_app, name="jobs")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -58,18 +59,19 @@ def generate(  # noqa: PLR0913 (an argument is an option of the command line)
     negative: Annotated[str | None, typer.Option(help="What the video must not show.")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same video.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write.")] = Path("out.mp4"),
+    keep: Annotated[bool, typer.Option("--keep", help="When interrupted, let the job go on.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a video and wait for it.
+    """Make a video and wait for it; Ctrl-C cancels it.
 
     Talks to $VITASCOPE_URL (with $VITASCOPE_API_KEY), else to the local `vitascope up`, else starts a pipeline of its
-    own for this one video.
+    own for this one video, which `--keep` does not.
     """
     wish = Wish(
         prompt=prompt, model=model, size=size, frames=frames, fps=fps, steps=steps, guidance=guidance,
         negative_prompt=negative, seed=seed,
     )  # fmt: skip
-    generate_video(wish, output, as_json=as_json)
+    generate_video(wish, output, keeps=keep, as_json=as_json)
 
 
 @app.command()
@@ -100,6 +102,22 @@ def status(*, as_json: AsJson = False) -> None:
 def doctor(*, as_json: AsJson = False) -> None:
     """Say what is missing on this machine, and how to mend it."""
     service.show_checks(as_json=as_json)
+
+
+@app.command()
+def recover(
+    *,
+    takes_all: Annotated[
+        bool, typer.Option("--all", help="Also jobs that are no older than the ledger: after an old backup of it.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Rebuild lost jobs from the copies in the object store; those that are there stay as they are.
+
+    The scheduler does it by itself when the ledger was lost. Talks to the servers of $VITASCOPE_NATS__URL and
+    $VITASCOPE_S3__ENDPOINT, else to those of the local `vitascope up`.
+    """
+    recovery.recover_jobs(takes_all=takes_all, as_json=as_json)
 
 
 @app.command()
@@ -139,6 +157,23 @@ def watch_job(job: JobArgument, *, as_json: AsJson = False) -> None:
 def cancel_job(job: JobArgument, *, as_json: AsJson = False) -> None:
     """Cancel a job; twice is the same as once."""
     jobs.cancel_job(job, as_json=as_json)
+
+
+@jobs_app.command("retry")
+def retry_job(
+    job: JobArgument,
+    *,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow the new job to its end.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Try a failed job again, as a new job that goes on where it stopped; twice is the same as once."""
+    jobs.retry_job(job, watches=watch, as_json=as_json)
+
+
+@jobs_app.command("preempt")
+def preempt_job(job: JobArgument, *, as_json: AsJson = False) -> None:
+    """Put a running job back into the queue at its next step, its work kept; twice is the same as once."""
+    jobs.preempt_job(job, as_json=as_json)
 
 
 @jobs_app.command("fetch")

@@ -58,6 +58,14 @@ class Client:
         """Cancel the job; doing it twice is the same as once."""
         return read_answer(self._send("POST", f"{_path(job)}/cancel"), JOB)
 
+    def retry(self, job: str) -> Json:
+        """The new job that goes on where a failed one stopped; doing it twice is the same as once."""
+        return read_answer(self._send("POST", f"{_path(job)}/retry"), JOB)
+
+    def preempt(self, job: str) -> Json:
+        """Have the job give up its GPU group; doing it twice is the same as once."""
+        return read_answer(self._send("POST", f"{_path(job)}/preempt"), JOB)
+
     def models(self) -> Json:
         """What the service offers."""
         return read_answer(self._send("GET", "/v1/models"), MODELS)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from fastapi import Depends, FastAPI
 
 from vitascope import __version__
-from vitascope.ingress import content, events, health, jobs, listing, offers, submit
+from vitascope.ingress import content, events, health, jobs, listing, offers, preempt, retry, submit
 from vitascope.ingress.auth import check_api_key
 from vitascope.ingress.door import IngressDeps, make_door
 from vitascope.ingress.errors import install_error_handlers
@@ -46,7 +46,7 @@ def create_app(deps: IngressDeps) -> FastAPI:
     app.add_middleware(HeadersMiddleware)
     app.add_middleware(MetricsMiddleware, metrics=door.metrics)
     guard = [Depends(check_api_key)]
-    for part in (submit, listing, jobs, content, events, offers):
+    for part in (submit, listing, jobs, retry, preempt, content, events, offers):
         app.include_router(part.router, dependencies=guard)
     app.include_router(health.router)
     return app

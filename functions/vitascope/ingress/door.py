@@ -8,15 +8,17 @@ from typing import Annotated, Protocol
 from fastapi import Depends, FastAPI, Request
 
 from vitascope.catalog import Catalog
+from vitascope.contracts.expiry import Retention
 from vitascope.contracts.jobs import ObjectRef
 from vitascope.ingress.followers import Followers
 from vitascope.ingress.groups import GroupIndex
 from vitascope.ingress.metrics import IngressMetrics
 from vitascope.ingress.progress import ProgressIndex
 from vitascope.ingress.streams import OpenStreams
+from vitascope.runtime.completeness import Completeness
 from vitascope.runtime.job_index import JobIndex
 from vitascope.runtime.ports import Bus, Clock, Ledger, ObjectStore, Registry, SystemClock
-from vitascope.runtime.settings import IngressSettings
+from vitascope.runtime.settings import IngressSettings, S3Settings
 
 TENANT = "default"
 """Every request is this tenant's until API keys name theirs."""
@@ -41,8 +43,10 @@ class IngressDeps:
     registry: Registry
     store: ObjectStore
     signer: Signer
+    completeness: Completeness
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.SystemRandom)
+    retention: Retention = field(default_factory=lambda: S3Settings().retention)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ STATUS: Mapping[FailureCode, int] = {
     FailureCode.IDEMPOTENCY_CONFLICT: 409,
     FailureCode.NOT_CANCELLABLE: 409,
     FailureCode.NOT_READY: 409,
+    FailureCode.NOT_RETRYABLE: 409,
+    FailureCode.NOT_PREEMPTABLE: 409,
     FailureCode.CONTENT_EXPIRED: 410,
     FailureCode.BODY_TOO_LARGE: 413,
     FailureCode.UNSUPPORTED_MEDIA_TYPE: 415,

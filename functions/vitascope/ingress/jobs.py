@@ -4,10 +4,9 @@ import structlog
 from fastapi import APIRouter
 
 from vitascope.contracts import transitions
-from vitascope.contracts.events import Control
 from vitascope.contracts.failures import FailureCode, VitascopeError
-from vitascope.contracts.jobs import JobRecord
-from vitascope.ingress.door import Door, GivenDoor
+from vitascope.ingress.control import tell_group
+from vitascope.ingress.door import GivenDoor
 from vitascope.ingress.lookup import load_job
 from vitascope.ingress.openapi import describe_errors
 from vitascope.ingress.present import present_job
@@ -39,16 +38,6 @@ async def cancel_job(job: str, door: GivenDoor) -> JobView:
         ended = (await load_job(door, job)).record.state
         raise VitascopeError(FailureCode.NOT_CANCELLABLE, f"It is {ended}.") from error
     door.jobs.apply(stamped)
-    await _tell_group(door, before)
+    await tell_group(door, before)
     log.info("job cancelled", job=job, stage="ingress", attempt=stamped.record.run.attempt)
     return await present_job(door, stamped.record)
-
-
-async def _tell_group(door: Door, before: JobRecord) -> None:
-    """The shortcut to a group at work: it would see the record's change in the ledger as well, a moment later."""
-    if before.run.group is None:
-        return
-    try:
-        await door.deps.bus.send_control(before.run.group, Control(job=before.id, attempt=before.run.attempt))
-    except VitascopeError as error:
-        log.warning("group not told", job=before.id, stage="ingress", attempt=before.run.attempt, error=str(error))

@@ -10,9 +10,13 @@ async def load_job(door: Door, job: str) -> Stamped:
     """The newest record of the caller's job.
 
     Raises:
-        VitascopeError: `not_found`, whether there is no such job or it is somebody else's.
+        VitascopeError: `not_found`, whether there is no such job or it is somebody else's; `service_unavailable`, the
+            ledger was lost and is not rebuilt yet, so that nothing can be said.
     """
     stamped = await door.deps.ledger.get(job) if is_job_id(job) else None
+    if stamped is None and is_job_id(job):
+        await door.deps.completeness.check()
+        stamped = await door.deps.ledger.get(job)  # it may have been rebuilt between the two
     if stamped is None or stamped.record.request.tenant != TENANT:
         raise_not_found("There is no such job.")
     return stamped

@@ -8,7 +8,7 @@ from vitascope.admission.text import MAX_LABELS
 from vitascope.contracts.encoding import MAX_CRF, MIN_CRF, PRESETS
 from vitascope.contracts.jobs import NEGATIVE_PROMPT_MAX_BYTES, PROMPT_MAX_BYTES, SEED_MAX, SEED_MIN, Tier
 from vitascope.ingress.errors import ErrorView
-from vitascope.ingress.views import EXAMPLE_JOB
+from vitascope.ingress.views import EXAMPLE_JOB, EXAMPLE_RETRY
 
 Schema = dict[str, Any]  # JSON schema: whatever JSON can say
 
@@ -92,6 +92,20 @@ SUBMIT_EXTRA: Schema = {
     "requestBody": {
         "required": True,
         "content": {"application/json": {"schema": REQUEST_SCHEMA, "examples": REQUEST_EXAMPLES}},
+    },
+}
+
+RETRY_ANSWER: dict[int | str, dict[str, Any]] = {
+    202: {
+        "description": "The new job",
+        "headers": {
+            "Location": {"description": "the new job's address", "schema": {"type": "string"}},
+            "Idempotency-Replayed": {
+                "description": "`true` if an earlier request made the job",
+                "schema": {"type": "string"},
+            },
+        },
+        "content": {"application/json": {"example": EXAMPLE_RETRY}},
     },
 }
 

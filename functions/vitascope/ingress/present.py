@@ -4,6 +4,7 @@ from datetime import datetime
 
 from vitascope.admission.rate import format_fps
 from vitascope.contracts.events import Progress
+from vitascope.contracts.expiry import compute_expiry
 from vitascope.contracts.flow import Stage, State
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.shapes import compute_duration_s
@@ -43,7 +44,12 @@ async def present_job(door: Door, record: JobRecord) -> JobView:
         queue_position=position,
         estimated_start=start,
         start_deadline=run.start_deadline,
+        retry_of=record.retry_of,
+        retried_as=door.jobs.find_retry(record.id),
         attempt=run.attempt,
+        preempt_requested=run.preempt_requested,
+        preemptions=run.preemptions,
+        restart_reason=run.restarted,
         stage=stage,
         step=progress.step if progress else _count_steps(record),
         steps=progress.steps if progress else run.steps,
@@ -57,6 +63,7 @@ async def present_job(door: Door, record: JobRecord) -> JobView:
         decoded_at=times.decoded,
         encoded_at=times.encoded,
         finished_at=times.finished,
+        expires_at=compute_expiry(record, door.deps.retention),
         result=await _present_result(door, record),
         error=_present_error(record),
     )
@@ -94,7 +101,7 @@ async def _present_result(door: Door, record: JobRecord) -> ResultView | None:
     return ResultView(
         video_url=video_url,
         thumbnail_url=thumbnail_url,
-        urls_expire_at=expires,
+        urls_expire_at=min(filter(None, (expires, compute_expiry(record, door.deps.retention)))),
         content_path=f"/v1/video-jobs/{record.id}/content",
         bytes=result.output.bytes,
         sha256=result.output.sha256,

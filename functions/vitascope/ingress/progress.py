@@ -42,10 +42,14 @@ class ProgressIndex:
             await asyncio.sleep(RETRY_S)
 
     def apply(self, progress: Progress) -> None:
-        """Take progress in, unless an attempt that is over sent it."""
+        """Take progress in, unless an attempt that is over sent it.
+
+        Within an attempt steps never fall: one that was begun again after an outage says nothing new until it is
+        further than before.
+        """
         stages = self._newest.pop(progress.job, {})
         known = stages.get(progress.stage)
-        if known is None or known.attempt <= progress.attempt:
+        if known is None or (known.attempt, known.step) <= (progress.attempt, progress.step):
             stages[progress.stage] = progress
         self._newest[progress.job] = stages  # last in the order: the first is the one silent longest
         if len(self._newest) > self._max_jobs:

@@ -67,6 +67,7 @@ def _make_acceptor(door: Door) -> Acceptor:
         deps.ledger,
         deps.store,
         door.jobs,
+        completeness=deps.completeness,
         clock=deps.clock,
         rng=deps.rng,
         max_queued=deps.settings.max_queued,

@@ -38,7 +38,12 @@ EXAMPLE_JOB: dict[str, JsonValue] = {
     "queue_position": None,
     "estimated_start": None,
     "start_deadline": None,
+    "retry_of": None,
+    "retried_as": None,
     "attempt": 1,
+    "preempt_requested": False,
+    "preemptions": 0,
+    "restart_reason": None,
     "stage": "denoise",
     "step": 12,
     "steps": 20,
@@ -52,8 +57,22 @@ EXAMPLE_JOB: dict[str, JsonValue] = {
     "decoded_at": None,
     "encoded_at": None,
     "finished_at": None,
+    "expires_at": None,
     "result": None,
     "error": None,
+}
+
+EXAMPLE_RETRY: dict[str, JsonValue] = {
+    **EXAMPLE_JOB,
+    "id": "vj_01KDVDNA00W52FRFC30J36F36Q",
+    "status": "decoding",
+    "retry_of": "vj_01KDVDNA00W52FRFC30J36F36P",
+    "stage": "decode",
+    "step": 0,
+    "step_s": None,
+    "remaining_s": None,
+    "reason": "Retry of vj_01KDVDNA00W52FRFC30J36F36P: its latents are kept, so it starts at decode.",
+    "first_step_at": None,
 }
 
 
@@ -115,7 +134,12 @@ class JobView(Frozen):
     estimated_start: AwareDatetime | None = Field(description="null unless queued, or if no group is there to tell")
     start_deadline: AwareDatetime | None
     # where it is
-    attempt: int = Field(description="how often denoising was started")
+    retry_of: str | None = Field(description="the failed job that this one goes on with")
+    retried_as: str | None = Field(description="the job that goes on with this failed one; it comes within moments")
+    attempt: int = Field(description="rises with each start of denoising; far after a loss of the ledger")
+    preempt_requested: bool = Field(description="whether denoising is about to give up its GPU group")
+    preemptions: int = Field(description="how often it gave up its GPU group so far")
+    restart_reason: str | None = Field(description="why steps that had been made were made again, if they were")
     stage: Stage | None = Field(description="what is being done; null while the job waits and once it has ended")
     step: int = Field(description="units of the stage that are done: steps of denoise, frames of decode and encode")
     steps: int = Field(description="units of the stage in all")
@@ -129,6 +153,7 @@ class JobView(Frozen):
     decoded_at: AwareDatetime | None
     encoded_at: AwareDatetime | None
     finished_at: AwareDatetime | None
+    expires_at: AwareDatetime | None = Field(description="when the files of an ended job go, or went")
     # what came out
     result: ResultView | None
     error: JobErrorView | None

@@ -13,11 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from vitascope.local import nats_server, s3_server
+from vitascope.local.audit import AuditFailed, audit, find_service
 from vitascope.local.errors import LocalRunError
 from vitascope.local.folder import MIN_FREE_BYTES
 from vitascope.local.ports import is_port_free
 from vitascope.local.programs import Version, find_program
 from vitascope.local.running import find_run
+from vitascope.publish.survey import Findings, Survey
 
 PROBE_DEADLINE_S = 120.0
 DEFAULT_PORT = 8765
@@ -26,6 +28,9 @@ PROBES = {
     "diffusers": "import accelerate, diffusers, ftfy, safetensors, transformers; print(diffusers.__version__)",
     "codecs": "import av; av.codec.Codec('libx264', 'w'); av.codec.Codec('aac', 'w'); print('libx264, aac')",
 }
+SERVICE = "service's stores"
+JANITOR = "The publish process removes it, within an hour or two; its log says what it cannot do."
+SCHEDULER = "The scheduler publishes it anew within seconds; look at its log if this stays."
 REINSTALL = "make setup, or: pip install 'vitascope[local]'"
 
 
@@ -58,7 +63,7 @@ def run_checks(data: Path) -> list[Check]:
         lambda: check_folder(data),
         lambda: check_port(data),
     ]
-    return [check() for check in checks]
+    return [*(check() for check in checks), *check_service(data)]
 
 
 def check_python() -> Check:
@@ -110,6 +115,39 @@ def check_folder(data: Path) -> Check:
     if free_bytes < MIN_FREE_BYTES:
         return Check("data folder", CheckState.MISSING, found, "Make room, or set VITASCOPE_DATA to another disk.")
     return Check("data folder", CheckState.OK, found)
+
+
+def check_service(data: Path) -> list[Check]:
+    """What lies about in a running service, if there is one, and which jobs stand still."""
+    try:
+        env = find_service(data)
+        return list_findings(audit(env)) if env is not None else []
+    except AuditFailed as error:
+        fix = "Look at `vitascope status` and at the logs of NATS and the S3 server."
+        return [Check(SERVICE, CheckState.WARNING, f"cannot be looked at: {error}", fix)]
+
+
+def list_findings(survey: Survey) -> list[Check]:
+    """One check for each kind of thing that was found, or one that says that there is nothing."""
+    found = [
+        Check("orphans", CheckState.WARNING, describe(findings), JANITOR)
+        for findings in survey.orphans
+        if findings.count
+    ]
+    if survey.stalled.count:
+        found.append(Check("jobs", CheckState.WARNING, describe(survey.stalled), SCHEDULER))
+    if not survey.is_complete:
+        why = "the ledger is not yet rebuilt from its copies"
+        found.append(Check(SERVICE, CheckState.WARNING, why, "The scheduler does it; look at its log if this stays."))
+    return found or [Check(SERVICE, CheckState.OK, "no orphans, and every job under way has its event")]
+
+
+def describe(findings: Findings) -> str:
+    """How many, how large, and which."""
+    size = f", {findings.bytes / 1e6:.2f} MB" if findings.bytes else ""
+    more = findings.count - len(findings.names)
+    rest = f" and {more} more" if more else ""
+    return f"{findings.kind}: {findings.count}{size}; {', '.join(findings.names)}{rest}"
 
 
 def check_port(data: Path) -> Check:

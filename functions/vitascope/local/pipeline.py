@@ -87,15 +87,20 @@ class Pipeline:
         )
 
     def _env(self) -> dict[str, str]:
-        secrets = self.servers.credentials
-        return {
-            "VITASCOPE_NATS__URL": self.servers.nats_url,
-            "VITASCOPE_NATS__USER": secrets.nats_user,
-            "VITASCOPE_NATS__PASSWORD": secrets.nats_password,
-            "VITASCOPE_S3__ENDPOINT": self.servers.s3_endpoint,
-            "VITASCOPE_S3__ACCESS_KEY": secrets.s3_access_key,
-            "VITASCOPE_S3__SECRET_KEY": secrets.s3_secret_key,
-        }
+        return name_servers(self.servers)
+
+
+def name_servers(servers: Servers) -> dict[str, str]:
+    """The environment by which a process finds the servers."""
+    secrets = servers.credentials
+    return {
+        "VITASCOPE_NATS__URL": servers.nats_url,
+        "VITASCOPE_NATS__USER": secrets.nats_user,
+        "VITASCOPE_NATS__PASSWORD": secrets.nats_password,
+        "VITASCOPE_S3__ENDPOINT": servers.s3_endpoint,
+        "VITASCOPE_S3__ACCESS_KEY": secrets.s3_access_key,
+        "VITASCOPE_S3__SECRET_KEY": secrets.s3_secret_key,
+    }
 
 
 def name_ports(groups: int) -> tuple[str, ...]:

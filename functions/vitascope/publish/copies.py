@@ -1,16 +1,51 @@
-"""Copies of ended jobs' records in the object store, from which a lost ledger is rebuilt."""
+"""Copies of records follow the ledger: at every change of state, attempt, checkpoint or latents, and at the end."""
 
-from vitascope.contracts.objects import record_key
-from vitascope.runtime.ports import ObjectStore, Stamped
+from collections import OrderedDict
+
+from vitascope.contracts.jobs import JobRecord
+from vitascope.publish.follow import ChangeHandler
+from vitascope.runtime.copies import CopyMark, compute_mark, keep_copy
+from vitascope.runtime.ports import Ledger, ObjectStore, Stamped
+
+MAX_KEPT = 10_000
+"""Jobs of which it is remembered what their copy says; of any other the copy is written once more."""
 
 
 class Copier:
-    """Replaces the copy that was stored at acceptance once the job has ended."""
+    """Keeps the copies current. Two at once do no harm; see `runtime.copies`."""
 
-    def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+    def __init__(self, ledger: Ledger, store: ObjectStore) -> None:
+        self._ledger, self._store = ledger, store
+        self._kept: OrderedDict[str, tuple[int, CopyMark]] = OrderedDict()
 
     async def handle(self, stamped: Stamped) -> None:
-        """Store the record of an ended job; a second time changes nothing."""
-        if stamped.record.is_terminal:
-            await self._store.put(record_key(stamped.record), stamped.record.to_bytes(), "application/json")
+        """Have the copy say what the record says; what is in the store already is not written again.
+
+        The copy of a job that has just been accepted is there: the record was created after it.
+        """
+        record, mark = stamped.record, compute_mark(stamped.record)
+        revision, kept = self._kept.get(record.id, (0, None))
+        if stamped.revision <= revision or mark == kept:
+            return
+        if not _is_new(record):
+            await keep_copy(self._ledger, self._store, record)
+        self._kept[record.id] = stamped.revision, mark
+        self._kept.move_to_end(record.id)
+        if len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+
+
+class AfterCopy:
+    """Hands changes on once their copies are stored: for a handler that removes what an older copy may point to."""
+
+    def __init__(self, copies: ChangeHandler, handler: ChangeHandler) -> None:
+        self._copies, self._handler = copies, handler
+
+    async def handle(self, stamped: Stamped) -> None:
+        """Copy, then hand on."""
+        await self._copies.handle(stamped)
+        await self._handler.handle(stamped)
+
+
+def _is_new(record: JobRecord) -> bool:
+    return record.run.attempt == 0 and not record.is_terminal

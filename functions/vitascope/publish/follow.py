@@ -4,6 +4,9 @@ The ledger replays the newest record of every job to a new watcher. Handling all
 week of ended jobs, so a mark in the object store says: whatever ended before this moment has been handled. The mark
 is proven, not guessed: it is the time at which a replay began that has since been handled to its end. An hourly new
 replay moves it on, and heals whatever the feed may have dropped.
+
+A ledger that was lost is rebuilt with jobs that ended long ago, and what was made of them may be lost as well. So a
+mark counts only if the ledger was complete before it.
 """
 
 import asyncio
@@ -17,6 +20,7 @@ from pydantic import AwareDatetime, ValidationError
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.frozen import Stored
 from vitascope.contracts.objects import publish_mark_key
+from vitascope.runtime.completeness import Completeness
 from vitascope.runtime.ports import Clock, Ledger, ObjectStore, Stamped
 
 REPLAY_EVERY_S = 3600.0
@@ -65,7 +69,7 @@ class Follower:
         mark = await self._load_mark()
         while True:
             try:
-                mark = await self._follow_once(mark)
+                mark = await self._follow_once(await self._check_mark(mark))
             except VitascopeError as error:
                 log.warning("ledger cannot be followed", follower=self.name, error=str(error))
                 await asyncio.sleep(RETRY_FIRST_S)
@@ -111,6 +115,16 @@ class Follower:
             else:
                 self._handled[job] = stamped.revision
                 return
+
+    async def _check_mark(self, mark: Mark | None) -> Mark | None:
+        """The mark, unless jobs that ended before it may have come into the ledger since."""
+        try:
+            rebuilt = await Completeness(self._ledger, self._store).find_mark()
+        except VitascopeError as error:
+            log.warning("mark cannot be checked", follower=self.name, error=str(error))
+            return None
+        is_older = mark is not None and rebuilt is not None and rebuilt.at < mark.ended_before - SKEW
+        return mark if is_older else None
 
     async def _load_mark(self) -> Mark | None:
         """The mark of an earlier run; without one, everything is handled."""

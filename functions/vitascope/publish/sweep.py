@@ -1,18 +1,19 @@
 """What an ended job no longer needs is removed from the store, whoever was to do it and did not come to it."""
 
-from vitascope.contracts.flow import State
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.objects import ObjectClass, job_prefix
-from vitascope.runtime.leftovers import MADE_BY_STAGES, list_referenced, remove_objects
+from vitascope.publish.needs import is_needed
+from vitascope.runtime.leftovers import MADE_BY_STAGES
 from vitascope.runtime.ports import ObjectStore, Stamped
 
-ON_THE_WAY = (ObjectClass.CHECKPOINTS, ObjectClass.LATENTS, ObjectClass.FRAMES)
+SWEPT = (ObjectClass.INPUTS, *MADE_BY_STAGES)
+"""Everything that a job may have in the store, but for the copy of its record."""
 
 
 class Sweeper:
     """Stages clean up after themselves; this is for a job that ended while nobody worked on it, or whose stage died.
 
-    A failed job keeps what it has until the store's rules expire it: the latents are GPU time that was paid for.
+    It sees the end of every job, and later its expiry: the record says `expired` first, then the files go.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -20,22 +21,17 @@ class Sweeper:
 
     async def handle(self, stamped: Stamped) -> None:
         """Remove what is left of an ended job; a second time changes nothing."""
-        if prefixes := plan_sweep(stamped.record):
-            keep = list_referenced(stamped.record) - _served(stamped.record)
-            await remove_objects(self._store, prefixes, keep=keep)
+        if stamped.record.is_terminal:
+            await sweep(self._store, stamped.record)
 
 
-def plan_sweep(record: JobRecord) -> list[str]:
-    """Prefixes under which an ended job has nothing to keep but its result."""
-    if record.state is State.CANCELLED:
-        return [job_prefix(kind, record) for kind in MADE_BY_STAGES]
-    if record.state is State.SUCCEEDED:
-        return [job_prefix(kind, record) for kind in ON_THE_WAY]
-    return []
+async def sweep(store: ObjectStore, record: JobRecord) -> None:
+    """Remove the objects that an ended job does not need.
 
-
-def _served(record: JobRecord) -> frozenset[str]:
-    """Keys that a succeeded record still names though they have served."""
-    return frozenset({record.run.latents.key} if record.run.latents else ()) | frozenset(
-        {record.run.checkpoint.object.key} if record.run.checkpoint else ()
-    )
+    Raises:
+        VitascopeError: the store cannot be reached.
+    """
+    assert record.is_terminal, "a live job's stages are at work under these keys"
+    found = [key for kind in SWEPT for key in await store.list(job_prefix(kind, record))]
+    if unneeded := [key for key in found if not is_needed(record, key)]:
+        await store.remove(unneeded)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.jobs import JobRecord
+from vitascope.runtime.completeness import check_not_lost
 from vitascope.runtime.ports import Conflict, Ledger, Stamped
 
 ADVANCE_TRIES = 32
@@ -16,12 +17,14 @@ async def advance(ledger: Ledger, job: str, change: Callable[[JobRecord], JobRec
     A change that returns its argument stores nothing.
 
     Raises:
-        VitascopeError: `not_found`, there is no such job.
+        VitascopeError: `not_found`, there is no such job; `service_unavailable`, it is missing because the ledger was
+            lost, and comes back when that is rebuilt.
         TransitionError: what `change` raises.
     """
     for _ in range(ADVANCE_TRIES):
         current = await ledger.get(job)
         if current is None:
+            await check_not_lost(ledger, job)
             raise VitascopeError(FailureCode.NOT_FOUND, f"There is no job {job}.")
         changed = change(current.record)
         if changed is current.record:

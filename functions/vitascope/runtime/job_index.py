@@ -7,7 +7,7 @@ job asks the ledger. It holds no prompts and no results, so that a hundred thous
 import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -25,6 +25,8 @@ MAX_UNREAD = 64
 """Changes that a listener may leave unread; the oldest go first, since a newer record makes them history."""
 RETRY_S = 1.0
 """Between two tries to follow a ledger that cannot be reached; ends with the process."""
+REPLAY_EVERY_S = 3600.0
+"""How long a forgotten job may still be listed; whoever asks for it is told at once that it is gone."""
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +41,7 @@ class JobSummary:
     pool: str
     estimated_gpu_s: float
     done: float
+    retry_of: str | None
     revision: int
 
 
@@ -67,22 +70,40 @@ class JobIndex:
         self._ids: dict[tuple[str, State], list[str]] = defaultdict(list)
         self._queued: dict[str, list[str]] = defaultdict(list)
         self._running: dict[str, set[str]] = defaultdict(set)
+        self._retries: dict[str, str] = {}
         self._listeners: dict[str, set[Listener]] = defaultdict(set)
         self._synced = asyncio.Event()
 
     async def run(self, ledger: Ledger) -> None:
-        """Follow the ledger until cancelled; goes on by itself after an outage."""
+        """Follow the ledger until cancelled; goes on by itself after an outage.
+
+        The feed does not tell what the ledger forgets, so each replay drops the jobs that it no longer shows.
+        """
         while True:
             try:
-                async with ledger.watch() as changes:
+                async with asyncio.timeout(REPLAY_EVERY_S), ledger.watch() as changes:
+                    await self._replay(changes)
                     async for stamped in changes:
-                        if stamped is None:
-                            self._synced.set()
-                        else:
+                        if stamped is not None:
                             self.apply(stamped)
+            except TimeoutError:
+                continue  # a replay is due
             except VitascopeError as error:
                 log.warning("ledger cannot be followed", error=str(error))
             await asyncio.sleep(RETRY_S)
+
+    async def _replay(self, changes: AsyncIterator[Stamped | None]) -> None:
+        unseen = set(self._jobs)
+        async for stamped in changes:
+            if stamped is None:
+                break
+            unseen.discard(stamped.record.id)
+            self.apply(stamped)
+        else:
+            return
+        for job in unseen:
+            self.forget(job)
+        self._synced.set()
 
     async def wait_synced(self, timeout_s: float) -> bool:
         """Whether every job of the ledger has been seen once; waits for that, but not for ever."""
@@ -156,6 +177,10 @@ class JobIndex:
         gpu_s += sum(self._left_gpu_s(other) for other in self._running[summary.pool])
         return QueuePlace(ahead + 1, gpu_s)
 
+    def find_retry(self, job: str) -> str | None:
+        """The job that goes on where a failed one stopped; None if there is none."""
+        return self._retries.get(job)
+
     @contextmanager
     def listen(self, job: str, news: asyncio.Event) -> Iterator["Listener"]:
         """What happens to one job from now on; `news` is set when something waits to be read."""
@@ -179,6 +204,8 @@ class JobIndex:
             insort(self._queued[summary.pool], summary.id)
         if summary.state is State.RUNNING:
             self._running[summary.pool].add(summary.id)
+        if summary.retry_of is not None:
+            self._retries[summary.retry_of] = summary.id
 
     def _remove(self, summary: JobSummary) -> None:
         del self._jobs[summary.id]
@@ -186,6 +213,8 @@ class JobIndex:
         if summary.state is State.QUEUED:
             _drop(self._queued[summary.pool], summary.id)
         self._running[summary.pool].discard(summary.id)
+        if summary.retry_of is not None:
+            self._retries.pop(summary.retry_of, None)
 
     def _forget_oldest(self) -> None:
         ended = [ids[0] for (_, state), ids in self._ids.items() if state in TERMINAL and ids]
@@ -220,6 +249,7 @@ def _summarise(stamped: Stamped) -> JobSummary:
         pool=record.admission.pool,
         estimated_gpu_s=record.admission.estimated_gpu_s,
         done=_compute_done(record),
+        retry_of=record.retry_of,
         revision=stamped.revision,
     )
 

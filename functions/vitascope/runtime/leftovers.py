@@ -9,6 +9,7 @@ from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import State
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.objects import ObjectClass, attempt_prefix, job_prefix
+from vitascope.runtime.copies import keep_copy
 from vitascope.runtime.ports import Ledger, ObjectStore
 
 MADE_BY_STAGES = (ObjectClass.CHECKPOINTS, ObjectClass.LATENTS, ObjectClass.FRAMES, ObjectClass.OUTPUTS)
@@ -34,6 +35,7 @@ async def remove_leftovers(
         current = await ledger.get(work.job)
         if current is not None:
             prefixes = plan_removal(current.record, work.attempt, kinds)
+            await keep_copy(ledger, store, current.record)  # an older one may point to what is removed now
             await remove_objects(store, prefixes, keep=list_referenced(current.record))
     except VitascopeError as error:
         log.warning("leftovers stay for now", job=work.job, attempt=work.attempt, error=str(error))
@@ -42,12 +44,13 @@ async def remove_leftovers(
 def plan_removal(record: JobRecord, attempt: int, kinds: Iterable[ObjectClass]) -> list[str]:
     """Prefixes of objects that are of no use any more, as seen by a stale run of `attempt`.
 
-    A cancelled job loses everything that stages made. A run of an older attempt takes only its own objects along. A
-    run of the present attempt that is stale was overtaken by a copy of itself: all objects are the copy's, too.
+    A cancelled job loses everything that stages made. A run of an older attempt takes only its own objects along, and
+    so does one of a failed job or of one that is back in the queue. A run of the present attempt that is stale without
+    that was overtaken by a copy of itself: all objects are the copy's, too.
     """
     if record.state is State.CANCELLED:
         return [job_prefix(kind, record) for kind in MADE_BY_STAGES]
-    if attempt < record.run.attempt:
+    if attempt < record.run.attempt or record.state in {State.QUEUED, State.FAILED}:
         return [attempt_prefix(kind, record, attempt) for kind in kinds]
     return []
 
@@ -72,9 +75,16 @@ async def remove_objects(store: ObjectStore, prefixes: Iterable[str], keep: Coll
         await store.remove(keys)
 
 
-async def try_remove_objects(store: ObjectStore, prefixes: Iterable[str], *, job: str) -> None:
-    """As `remove_objects`, for objects whose staying does no harm: the store's lifecycle rules get them later."""
+async def remove_served(ledger: Ledger, store: ObjectStore, work: WorkItem, kinds: Iterable[ObjectClass]) -> None:
+    """After a run that is done: remove what has served its job. Best effort: what stays is swept or expires.
+
+    Nothing is removed of a job that has another attempt by now, or that the ledger does not have, since a lost ledger
+    is rebuilt; and nothing before the copy from which it would be rebuilt is as new as the record.
+    """
     try:
-        await remove_objects(store, prefixes)
+        current = await ledger.get(work.job)
+        if current is not None and current.record.run.attempt == work.attempt:
+            await keep_copy(ledger, store, current.record)
+            await remove_objects(store, [job_prefix(kind, current.record) for kind in kinds])
     except VitascopeError as error:
-        log.warning("objects stay until they expire", job=job, error=str(error))
+        log.warning("objects stay until they expire", job=work.job, attempt=work.attempt, error=str(error))

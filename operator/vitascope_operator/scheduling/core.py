@@ -26,6 +26,7 @@ class Requeue:
     job: str
     attempt: int
     reason: str
+    is_failure: bool = True
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ Action = Dispatch | Requeue | GiveUp | Repair
 def plan(snapshot: Snapshot) -> tuple[Action, ...]:
     """Every action that is due, in the order in which it should be done."""
     return (
-        *(Requeue(lost.job, lost.attempt, lost.why) for lost in snapshot.lost),
+        *(Requeue(lost.job, lost.attempt, lost.why, lost.is_failure) for lost in snapshot.lost),
         *(GiveUp(job) for job in snapshot.late),
         *_plan_dispatches(snapshot),
         *(Repair(job, stage) for job, stage in snapshot.silent),

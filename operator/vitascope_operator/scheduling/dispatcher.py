@@ -1,7 +1,7 @@
 """The dispatcher: listens, lets the core decide, acts. Everything it does is fenced by the record's attempt."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 import structlog
@@ -13,13 +13,17 @@ from vitascope.contracts.flow import Stage, State
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.subjects import work_subject
 from vitascope.runtime.advance import advance
-from vitascope.runtime.ports import Bus, Clock, Conflict, Ledger, Registry, Stamped
+from vitascope.runtime.ports import Bus, Clock, Conflict, Ledger, ObjectStore, Registry, Stamped
+from vitascope.runtime.rebuild import Rebuilder
 from vitascope_operator.scheduling.core import Action, Dispatch, GiveUp, Repair, Requeue, plan
 from vitascope_operator.scheduling.leader import Leadership
+from vitascope_operator.scheduling.loss import wait_lost
 from vitascope_operator.scheduling.view import STAGE_OF, FleetView
 
 RETRY_S = 1.0
 """Pause after an action that the bus or the ledger did not take: they reconnect by themselves."""
+REBUILD_RETRY_MAX_S = 30.0
+"""Pauses between tries to rebuild the ledger double up to this; they end with the reign."""
 MAX_LOSSES = 3
 """A job that loses its group so often without a new checkpoint in between is taken for the cause, and fails."""
 
@@ -28,12 +32,18 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Dispatcher:
-    """Runs beside others of its kind; only the one that holds the lease acts."""
+    """Runs beside others of its kind; only the one that holds the lease acts.
+
+    A reign is one view of one ledger. When the ledger is lost, the reign ends; the next one begins with an empty view
+    and rebuilds the ledger while it dispatches.
+    """
 
     ledger: Ledger
     bus: Bus
     registry: Registry
     clock: Clock
+    _: KW_ONLY
+    store: ObjectStore
     holder: str
     lease_s: float
     group_lease_s: float
@@ -49,11 +59,19 @@ class Dispatcher:
             await leadership.release()
 
     async def _lead(self, leadership: Leadership) -> None:
-        """Dispatch until the lease is lost or a feed breaks."""
+        """Dispatch until the lease or the ledger is lost or a feed breaks."""
+        try:
+            birth = await self.ledger.get_birth()
+        except VitascopeError as away:
+            log.warning("dispatch cannot begin", error=str(away))
+            await asyncio.sleep(RETRY_S)
+            return
         view = FleetView(self.group_lease_s, since=self.clock.now())
         news, jobs_known = asyncio.Event(), asyncio.Event()
         tasks = [
             asyncio.create_task(leadership.keep(), name="keep lease"),
+            asyncio.create_task(wait_lost(self.ledger, self.bus, birth), name="watch for a loss"),
+            asyncio.create_task(self._rebuild(), name="rebuild"),
             asyncio.create_task(self._follow_jobs(view, news, jobs_known), name="follow jobs"),
             asyncio.create_task(self._follow_groups(view, news), name="follow groups"),
             asyncio.create_task(self._dispatch(view, news, jobs_known), name="dispatch"),
@@ -68,6 +86,19 @@ class Dispatcher:
             if (error := task.exception()) is not None:
                 log.warning("dispatch interrupted", part=task.get_name(), error=repr(error))
                 await asyncio.sleep(RETRY_S)
+
+    async def _rebuild(self) -> None:
+        """Have the ledger complete, through outages; then nothing more, until the reign ends."""
+        wait_s = RETRY_S
+        while True:
+            try:
+                await Rebuilder(self.ledger, self.store, self.clock).complete()
+                break
+            except VitascopeError as error:
+                log.warning("ledger not rebuilt yet", error=str(error))
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, REBUILD_RETRY_MAX_S)
+        await asyncio.get_running_loop().create_future()
 
     async def _follow_jobs(self, view: FleetView, news: asyncio.Event, known: asyncio.Event) -> None:
         async with self.ledger.watch() as changes:
@@ -88,11 +119,12 @@ class Dispatcher:
                 news.set()
 
     async def _dispatch(self, view: FleetView, news: asyncio.Event, known: asyncio.Event) -> None:
+        heard = self.bus.count_connections()
         await known.wait()
         while True:
             news.clear()
-            if not self.bus.is_connected():
-                await self._sit_out(view)
+            if not self.bus.is_connected() or self.bus.count_connections() != heard:
+                heard = await self._sit_out(view)
             for action in plan(view.snapshot(self.clock.now())):
                 await self._act(view, action)
             due = view.next_due(self.clock.now())
@@ -103,12 +135,13 @@ class Dispatcher:
             except TimeoutError:
                 continue
 
-    async def _sit_out(self, view: FleetView) -> None:
-        """Decide nothing while cut off: silence then says nothing about the groups."""
+    async def _sit_out(self, view: FleetView) -> int:
+        """Decide nothing while cut off: silence then says nothing about the groups. The number of the connection."""
         log.warning("dispatch pauses: the bus cannot be reached")
         while not self.bus.is_connected():  # noqa: ASYNC110 (the client reconnects by itself and tells nobody)
             await asyncio.sleep(RETRY_S)
         view.forgive(self.clock.now())
+        return self.bus.count_connections()
 
     async def _act(self, view: FleetView, action: Action) -> None:
         """Do one action. What others were faster at is no longer due; what could not be done is decided again."""
@@ -128,9 +161,10 @@ class Dispatcher:
         match action:
             case Dispatch():
                 return await self._start(view, action)
-            case Requeue(job, attempt, reason):
+            case Requeue(job, attempt, reason, is_failure):
                 log.warning("job lost its group", job=job, attempt=attempt, reason=reason)
-                stamped = await advance(self.ledger, job, partial(self._lose, attempt=attempt, reason=reason))
+                change = self._lose if is_failure else transitions.requeue
+                stamped = await advance(self.ledger, job, partial(change, attempt=attempt, reason=reason))
                 await self._drop_event(view, job)
                 return stamped
             case GiveUp(job):

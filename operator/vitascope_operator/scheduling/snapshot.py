@@ -40,12 +40,21 @@ class FreeGroup:
 
 @dataclass(frozen=True)
 class AssignedJob:
-    """A running job whose group gives reason to doubt: it is silent, or another process holds its name now."""
+    """A running job whose group is no longer there for it.
+
+    Attributes:
+        job: its id.
+        attempt: its present attempt.
+        group: the group.
+        why: what became of the group, in words.
+        is_failure: whether the job may be to blame; not if the group took its leave.
+    """
 
     job: str
     attempt: int
     group: str
     why: str
+    is_failure: bool = True
 
 
 @dataclass(frozen=True)

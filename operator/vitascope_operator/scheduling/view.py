@@ -14,6 +14,8 @@ from vitascope_operator.scheduling.snapshot import AssignedJob, FreeGroup, Queue
 
 REPAIR_AFTER_S = 10.0
 """A live record unchanged for so long is checked for its event. The check is one read, so it may be frequent."""
+LATE_AGAIN_S = 1.0
+"""A job past its start deadline is reported again after so long, until it is given up: the ledger may have refused."""
 
 STAGE_OF = {State.RUNNING: Stage.DENOISE, State.DECODING: Stage.DECODE, State.ENCODING: Stage.ENCODE}
 
@@ -35,7 +37,7 @@ class FleetView:
     _check_at: dict[str, datetime] = field(default_factory=dict)
     _rows: dict[str, tuple[GroupRow, datetime]] = field(default_factory=dict)
     _on_group: dict[str, set[str]] = field(default_factory=dict)
-    _orphaned: dict[str, str] = field(default_factory=dict)
+    _orphaned: dict[str, tuple[str, bool]] = field(default_factory=dict)
 
     # ---- news -------------------------------------------------------------------------------------------------------
     def note_job(self, stamped: Stamped, now: datetime) -> None:
@@ -68,9 +70,9 @@ class FleetView:
         self._rows[name] = (row, now)
 
     def note_group_gone(self, name: str) -> None:
-        """A group that took its row away; what it ran and has not handed back is lost."""
+        """A group that took its row away: what it has not handed back goes to another, and nobody is to blame."""
         self._rows.pop(name, None)
-        self._orphan(name, "its GPU group left")
+        self._orphan(name, "its GPU group left", is_failure=False)
 
     def forgive(self, now: datetime) -> None:
         """We were cut off and heard nobody: every group is given the lease time anew before it counts as silent."""
@@ -92,7 +94,7 @@ class FleetView:
         return Snapshot(
             queues={key: line for key, line in lines.items() if line},
             free=free,
-            late=tuple(job for job in due if self._is_late(job, now)),
+            late=self._note_late(due, now),
             lost=tuple(self._lost(now)),
             silent=tuple((job, STAGE_OF[self._live[job].record.state]) for job in silent),
         )
@@ -140,6 +142,12 @@ class FleetView:
             due[heapq.heappop(self._timers)[1]] = None
         return [job for job in due if job in self._live]
 
+    def _note_late(self, due: list[str], now: datetime) -> tuple[str, ...]:
+        late = tuple(job for job in due if self._is_late(job, now))
+        for job in late:
+            heapq.heappush(self._timers, (now + timedelta(seconds=LATE_AGAIN_S), job))
+        return late
+
     def _head(self, key: QueueKey, count: int, now: datetime) -> tuple[QueuedJob, ...]:
         """The first startable jobs of a line; entries that no longer wait there are dropped on the way."""
         line, head, kept, last = self._lines[key], list[QueuedJob](), list[str](), ""
@@ -150,7 +158,7 @@ class FleetView:
                 continue
             last = job
             kept.append(job)
-            if _is_startable(stamped.record, now):
+            if _is_startable(stamped.record, now) and not self._is_late(job, now):
                 head.append(QueuedJob(job, key, stamped.record.run.start_deadline))
         for job in kept:
             heapq.heappush(line, job)
@@ -169,16 +177,19 @@ class FleetView:
             del self._rows[name]
             self._orphan(name, f"its GPU group was silent for {self.group_lease_s:g} s")
 
-    def _orphan(self, name: str, why: str) -> None:
+    def _orphan(self, name: str, why: str, *, is_failure: bool = True) -> None:
         for job in self._on_group.get(name, ()):
-            self._orphaned.setdefault(job, why)
+            self._orphaned.setdefault(job, (why, is_failure))
 
     def _lost(self, now: datetime) -> list[AssignedJob]:
         if now >= self.since + timedelta(seconds=self.group_lease_s):
             for name in [name for name in self._on_group if name not in self._rows]:
                 self._orphan(name, "its GPU group is not there")
-        lost = [(job, why, self._live[job].record) for job, why in self._orphaned.items() if job in self._live]
-        return [AssignedJob(job, record.run.attempt, record.run.group or "", why) for job, why, record in lost]
+        lost = [(self._live[job].record, *loss) for job, loss in self._orphaned.items() if job in self._live]
+        return [
+            AssignedJob(record.id, record.run.attempt, record.run.group or "", why, is_failure)
+            for record, why, is_failure in lost
+        ]
 
     def _is_late(self, job: str, now: datetime) -> bool:
         record = self._live[job].record

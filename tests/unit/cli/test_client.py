@@ -53,6 +53,8 @@ def refuse(status: int, code: str, param: str | None = None) -> httpx.Response:
         pytest.param(3, "No.", "", "VITASCOPE_API_KEY", refuse(401, "unauthenticated"), id="key"),
         pytest.param(3, "No.", "", "jobs list", refuse(404, "not_found"), id="no such job"),
         pytest.param(3, "No.", "", "jobs watch", refuse(409, "not_ready"), id="too early"),
+        pytest.param(3, "No.", "", "jobs show", refuse(409, "not_retryable"), id="not failed"),
+        pytest.param(3, "No.", "", "Nothing is to be done", refuse(409, "not_preemptable"), id="not running"),
         pytest.param(3, "No.", "", "", refuse(409, "idempotency_conflict"), id="nothing to do"),
         pytest.param(6, "No.", "", "Try again later", refuse(429, "queue_full"), id="queue full"),
         pytest.param(6, "No.", "", "Try again later", refuse(503, "service_unavailable"), id="outage"),
@@ -78,6 +80,19 @@ def test_refusals_are_said(  # each column is one thing that a user reads
     error = raised.value
     assert (status, what, why) == (error.code, error.what, error.why)
     assert (bool(fix), True) == (bool(error.fix), fix in error.fix)
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "preempt"])
+def test_deeds_are_posted_to_the_job(serve: Callable[[Answer], Client], verb: str) -> None:
+    """Without a body, at the job's own address; the answer is a job."""
+    seen: list[tuple[str, str, bytes]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append((request.method, request.url.path, request.content))
+        return httpx.Response(202, json=JOB)
+
+    assert JOB == getattr(serve(answer), verb)("vj_1")
+    assert [("POST", f"/v1/video-jobs/vj_1/{verb}", b"")] == seen
 
 
 def test_code_of_a_refusal_is_for_programs(serve: Callable[[Answer], Client]) -> None:

@@ -36,12 +36,19 @@ class FakeClient:
     """A service with one job and one model."""
 
     url = "http://service"
+    retry_status = "decoding"
 
     def list(self, **_: object) -> dict[str, Any]:
         return {"data": [JOB], "has_more": False}
 
     def get(self, _: str) -> dict[str, Any]:
         return JOB
+
+    def retry(self, _: str) -> dict[str, Any]:
+        return {**JOB, "id": "vj_2", "status": self.retry_status, "reason": "Retry of vj_1: [it] was kept."}
+
+    def preempt(self, job: str) -> dict[str, Any]:
+        return {**JOB, "id": job, "status": "running", "preempt_requested": True}
 
     def models(self) -> dict[str, Any]:
         return {"data": [MODEL]}
@@ -144,6 +151,43 @@ def test_errors_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> Non
     """The code comes last; brackets are no markup."""
     print_error(CommandError(Exit.REJECTED, "no [/red] model", why="field model", fix="List them.", word="not_found"))
     assert "error: no [/red] model (not_found)\n  why: field model\n  fix: List them.\n" == capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [("decoding", "jobs watch vj_2"), ("failed", "jobs retry vj_2"), ("succeeded", "jobs show vj_2")],
+)
+def test_retry_names_the_new_job(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: str, hint: str
+) -> None:
+    """With where it starts and, since it may have been made long ago, what one can do with it now."""
+    monkeypatch.setattr(FakeClient, "retry_status", status)
+    monkeypatch.setattr(sys, "argv", ["vitascope", "jobs", "retry", "vj_1"])
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    said = capsys.readouterr()
+    assert (0, f"vj_2 {status} Retry of vj_1: [it] was kept.\n") == (ended.value.code, said.out)
+    assert hint in said.err
+
+
+def test_retry_for_programs_is_the_new_job(run: Run) -> None:
+    """One object."""
+    assert "vj_2" == json.loads(run("jobs", "retry", "vj_1", "--json")[1])["id"]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["people", "programs"])
+def test_watched_retry_follows_the_new_job(monkeypatch: pytest.MonkeyPatch, run: Run, form: tuple[str, ...]) -> None:
+    """To its end, whose status is the command's."""
+    ends = {"status": "failed", "error": {"code": "decode_failed", "message": "Again.", "stage": "decode"}}
+    monkeypatch.setattr(jobs, "follow_job", lambda _client, job, show: (show(job), {**job, **ends})[1])
+    status, text = run("jobs", "retry", "vj_1", "--watch", *form)
+    assert (Exit.FAILED, True) == (status, "vj_2" in text.splitlines()[0])
+
+
+def test_preempt_says_what_comes(run: Run) -> None:
+    """And for programs, the job."""
+    assert (0, "vj_1 running gives up its GPU group at the next step\n") == run("jobs", "preempt", "vj_1")
+    assert json.loads(run("jobs", "preempt", "vj_1", "--json")[1])["preempt_requested"] is True
 
 
 def test_fetch_looks_at_the_file_first(run: Run, tmp_path: Path) -> None:

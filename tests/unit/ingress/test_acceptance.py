@@ -3,47 +3,20 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
 
-from doors import JOBS, KEY, PROMPT, World, get_door, open_door, read_error, submit
+from doors import JOBS, KEY, PROMPT, Crash, Faulty, World, get_door, open_door, read_error, submit
 from vitascope.contracts import transitions
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.objects import record_key
 from vitascope.runtime.ports import Ledger, ObjectStore, Stamped
+from vitascope.runtime.rebuild import Rebuilder
 
 HEADERS = {"Idempotency-Key": KEY}
-
-
-class Crash(Exception):
-    """The replica dies here."""
-
-
-class Faulty:
-    """A port of which one method fails, before or after its deed, for as many calls as `times` says."""
-
-    def __init__(self, port: Any, method: str, error: Exception, *, is_after: bool = False, times: int = 1) -> None:
-        self._port, self._method, self._error = port, method, error
-        self._is_after, self._times = is_after, times
-
-    def __getattr__(self, name: str) -> Any:
-        real = getattr(self._port, name)
-        if name != self._method or self._times == 0:
-            return real
-        self._times -= 1
-        return self._fail(real)
-
-    def _fail(self, real: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def fail(*args: Any, **options: Any) -> Any:
-            if self._is_after:
-                await real(*args, **options)
-            raise self._error
-
-        return fail
 
 
 def _faulty_app(world: World, port: str, method: str, error: Exception, **options: Any) -> Any:
@@ -104,11 +77,48 @@ async def test_an_outage_is_503_and_the_retry_is_one_job(
             error = read_error(response, 503, "service_unavailable")
             assert int(response.headers["retry-after"]) > 0
             assert "10.0.0.7" not in error["message"]
-            assert (0, {}) == (await world.count_jobs(), world.store.objects)
+            assert 0 == await world.count_jobs()
         view = await submit(client, key=KEY)
     assert 1 == await world.count_jobs()
     record = (await world.load(view["id"])).record
     assert record.to_bytes() == world.store.objects[record_key(record)]
+
+
+@pytest.mark.parametrize(("port", "method", "is_after"), [step for step in STEPS if "key" not in str(step.id)])
+async def test_an_outage_without_a_key_leaves_nothing(
+    world: World,
+    port: str,
+    method: str,
+    *,
+    is_after: bool,
+) -> None:
+    """Nobody else can be making that job, so its copy goes at once."""
+    lost = FailureCode.BUS_UNAVAILABLE if port == "ledger" else FailureCode.STORE_UNAVAILABLE
+    app = _faulty_app(world, port, method, VitascopeError(lost), is_after=is_after)
+    async with open_door(app) as client:
+        response = await client.post(JOBS, json=PROMPT)
+    is_there = (method, is_after) == ("create", True)
+    assert (202 if is_there else 503) == response.status_code
+    assert int(is_there) == await world.count_jobs() == len(world.store.objects)
+
+
+async def test_a_key_waits_until_a_lost_ledger_is_rebuilt(world: World) -> None:
+    """Until then nobody knows what it stands for: 503, and then the same job; without a key jobs are taken."""
+    async with open_door(world.make_app()) as client:
+        first = await submit(client, key=KEY)
+    world.broker.lose()
+    async with open_door(world.make_app()) as client:
+        read_error(await client.post(JOBS, json=PROMPT, headers=HEADERS), 503, "service_unavailable")
+        read_error(await client.get(f"{JOBS}/{first['id']}"), 503, "service_unavailable")
+        await submit(client)
+        await Rebuilder(world.broker.ledger, world.store, world.time).run(with_younger=True)
+        world.mark_complete()
+        assert (
+            first["id"]
+            == (await submit(client, key=KEY))["id"]
+            == (await client.get(f"{JOBS}/{first['id']}")).json()["id"]
+        )
+    assert 2 == await world.count_jobs()
 
 
 async def test_a_full_store_is_503_and_nothing_is_made(world: World, client: httpx.AsyncClient) -> None:

@@ -19,6 +19,8 @@ from vitascope.contracts.pools import GroupState
 from vitascope.contracts.subjects import progress_subject
 
 UNKNOWN = "vj_01KDVDNA00W52FRFC30J36F36P"
+PATHS = ["", "/cancel", "/retry", "/preempt", "/content", "/events"]
+DEEDS = {"/cancel", "/retry", "/preempt"}
 
 
 async def _get(client: httpx.AsyncClient, job: str) -> dict[str, Any]:
@@ -40,7 +42,7 @@ def _progress(world: World, job: str, **changes: Any) -> Progress:
     return Progress(job=job, time=world.time.now(), **shown | changes)
 
 
-@pytest.mark.parametrize("path", ["", "/cancel", "/content", "/events"])
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
     "job",
     [
@@ -54,15 +56,15 @@ def _progress(world: World, job: str, **changes: Any) -> Progress:
 )
 async def test_an_unknown_job_is_404(client: httpx.AsyncClient, job: str, path: str) -> None:
     """Whatever the id looks like, and whatever is asked of it."""
-    method = "POST" if path == "/cancel" else "GET"
+    method = "POST" if path in DEEDS else "GET"
     read_error(await client.request(method, f"{JOBS}/{job}{path}"), 404, "not_found")
 
 
-@pytest.mark.parametrize("path", ["", "/cancel", "/content", "/events"])
+@pytest.mark.parametrize("path", PATHS)
 async def test_somebody_elses_job_is_404_and_stays_as_it_is(world: World, client: httpx.AsyncClient, path: str) -> None:
     """Not 403: a stranger does not learn that it exists."""
     job = (await world.broker.ledger.create(queued_record(tenant="other"))).record.id
-    method = "POST" if path == "/cancel" else "GET"
+    method = "POST" if path in DEEDS else "GET"
     read_error(await client.request(method, f"{JOBS}/{job}{path}"), 404, "not_found")
     assert State.QUEUED is (await world.load(job)).record.state
     assert [] == (await client.get(JOBS)).json()["data"]

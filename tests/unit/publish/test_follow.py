@@ -14,6 +14,7 @@ from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import State
 from vitascope.contracts.objects import publish_mark_key
 from vitascope.publish.follow import SKEW, Follower
+from vitascope.runtime.completeness import RebuildMark, save_mark
 from vitascope.runtime.ports import Stamped
 
 KEY = publish_mark_key("test")
@@ -50,6 +51,12 @@ async def _following(world: World, notes: Notes) -> AsyncIterator[Follower]:
         assert task.cancelled()
 
 
+async def _mark_complete(world: World) -> None:
+    """The ledger is complete from two hours ago on."""
+    at = world.time.now() - 2 * SKEW
+    await save_mark(world.store, RebuildMark(birth=await world.broker.ledger.get_birth(), at=at))
+
+
 async def _add(world: World, *, is_ended: bool = False) -> str:
     stamped = await world.broker.ledger.create(queued_record(world.time.now()))
     if is_ended:
@@ -69,6 +76,7 @@ async def test_everything_there_and_everything_that_comes(world: World) -> None:
 
 async def test_a_restart_repeats_only_what_is_young_or_alive(world: World) -> None:
     """Jobs that ended long before the last replay stay handled; the margin for clocks is kept."""
+    await _mark_complete(world)
     await _add(world, is_ended=True)
     world.time.advance(SKEW.total_seconds() + 60)
     young, alive = await _add(world, is_ended=True), await _add(world)
@@ -81,6 +89,7 @@ async def test_a_restart_repeats_only_what_is_young_or_alive(world: World) -> No
 
 async def test_a_change_made_while_it_was_away_is_not_lost(world: World) -> None:
     """However long it was away, since the mark stands where its last replay began."""
+    await _mark_complete(world)
     job = await _add(world)
     async with _following(world, Notes()):
         await until(lambda: KEY in world.store.objects)
@@ -150,3 +159,36 @@ async def test_without_a_store_or_a_ledger_it_waits_and_goes_on(world: World) ->
         await _add(world)
         await until(lambda: bool(notes.seen))
     assert {} == world.store.objects
+
+
+@pytest.mark.parametrize(
+    "rebuilt_after",
+    [pytest.param(None, id="not-rebuilt-yet"), pytest.param(timedelta(0), id="rebuilt-after-the-mark")],
+)
+async def test_a_mark_of_a_lost_ledger_counts_for_nothing(world: World, rebuilt_after: timedelta | None) -> None:
+    """Jobs that ended long ago come into the new ledger, and what was made of them is lost: all are handled again."""
+    await _mark_complete(world)
+    old = await _add(world, is_ended=True)
+    record = (await world.load(old)).record
+    world.time.advance(2 * SKEW.total_seconds())
+    async with _following(world, Notes()):
+        await until(lambda: KEY in world.store.objects)
+    world.broker.lose()
+    await world.broker.ledger.create(record)
+    if rebuilt_after is not None:
+        birth, at = await world.broker.ledger.get_birth(), world.time.now() + rebuilt_after
+        await save_mark(world.store, RebuildMark(birth=birth, at=at))
+    async with _following(world, second := Notes()):
+        await until(lambda: bool(second.seen))
+    assert [(old, State.CANCELLED)] == second.seen
+
+
+async def test_a_follower_that_ran_through_the_loss_handles_what_is_rebuilt(world: World) -> None:
+    """Its memory is of revisions, and those rise over the loss."""
+    async with _following(world, notes := Notes()):
+        job = await _add(world, is_ended=True)
+        await until(lambda: (job, State.CANCELLED) in notes.seen)
+        record = (await world.load(job)).record
+        world.broker.lose()
+        await world.broker.ledger.create(record)
+        await until(lambda: notes.seen.count((job, State.CANCELLED)) == 2)

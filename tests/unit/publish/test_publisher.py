@@ -12,8 +12,8 @@ from vitascope.contracts.objects import record_key
 from vitascope.publish import Publisher
 
 
-async def test_an_ended_job_is_announced_and_copied(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store is away at first: the event is out at once, the copy follows."""
+async def test_an_ended_job_is_copied_and_announced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store is away at first: what is alive is announced, an end only once it cannot be lost any more."""
     monkeypatch.setattr("vitascope.publish.follow.RETRY_FIRST_S", 0.0)
     world.store.is_away = True
     publisher = Publisher(world.broker.ledger, world.broker.bus, world.store, world.time)
@@ -22,9 +22,10 @@ async def test_an_ended_job_is_announced_and_copied(world: World, monkeypatch: p
     ended = transitions.cancel(stamped.record, world.time.now())
     await asyncio.sleep(0.01)
     await world.broker.ledger.replace(stamped, ended)
-    await until(lambda: len(world.broker.bus.events) == 2)
+    await until(lambda: len(world.broker.bus.events) == 1)
     assert record_key(ended) not in world.store.objects
     world.store.is_away = False
+    await until(lambda: len(world.broker.bus.events) == 2)
     await until(lambda: record_key(ended) in world.store.objects)
     assert ended == JobRecord.from_bytes(world.store.objects[record_key(ended)])
     assert ["queued", "cancelled"] == [event.type.split(".")[-2] for _, event in world.broker.bus.events]
@@ -33,11 +34,13 @@ async def test_an_ended_job_is_announced_and_copied(world: World, monkeypatch: p
     assert running.cancelled()
 
 
-async def test_a_live_job_keeps_the_copy_of_its_acceptance(world: World) -> None:
-    """Only an end is copied: until then a rebuild starts from what was accepted."""
+async def test_a_live_job_has_a_copy_of_what_it_has_come_to(world: World) -> None:
+    """At every change that a rebuild would have to know."""
     running = asyncio.create_task(Publisher(world.broker.ledger, world.broker.bus, world.store, world.time).run())
-    await world.broker.ledger.create(queued_record())
-    await until(lambda: world.broker.bus.events)
-    assert not [key for key in world.store.objects if key.startswith("records/")]
+    stamped = await world.broker.ledger.create(queued_record())
+    started = transitions.start(stamped.record, "g0", world.time.now())
+    await world.broker.ledger.replace(stamped, started)
+    await until(lambda: record_key(started) in world.store.objects)
+    assert started == JobRecord.from_bytes(world.store.objects[record_key(started)])
     running.cancel()
     await asyncio.wait({running})

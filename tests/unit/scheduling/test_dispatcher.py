@@ -1,75 +1,17 @@
-"""The dispatcher on a ledger, a bus and a registry in memory, with a clock that a test holds."""
+"""The dispatcher on ports in memory, with a clock that a test holds."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 import pytest
 
-from records import queued_record
-from vitascope.adapters.memory import HeldTime, MemoryBroker
+from unit.scheduling.world import World
 from vitascope.contracts import transitions
 from vitascope.contracts.failures import FailureCode, VitascopeError
-from vitascope.contracts.flow import Stage, State
-from vitascope.contracts.jobs import JobRecord
-from vitascope.contracts.pools import GroupRow, GroupState
-from vitascope.contracts.subjects import work_subject
+from vitascope.contracts.flow import State
+from vitascope.contracts.pools import GroupState
 from vitascope.runtime.advance import advance
-from vitascope_operator.scheduling.dispatcher import MAX_LOSSES, Dispatcher
+from vitascope_operator.scheduling.dispatcher import MAX_LOSSES
 from vitascope_operator.scheduling.view import REPAIR_AFTER_S
-
-TURNS = 300
-"""Turns of the event loop in which whatever is going to happen without the clock has happened."""
-
-
-class World:
-    """A broker, a clock, and as many dispatchers as a test starts."""
-
-    def __init__(self) -> None:
-        self.time = HeldTime()
-        self.broker = MemoryBroker(timing=self.time)
-
-    async def add_group(self, group: str = "g0", state: GroupState = GroupState.IDLE, holder: str = "h") -> None:
-        row = GroupRow(
-            pool="default", group=group, models=("tiny-wan",), state=state, holder=holder, seen=self.time.now()
-        )
-        await self.broker.registry.put_group(row)
-        await self.settle()
-
-    async def add_job(self, **run: object) -> JobRecord:
-        record = queued_record(self.time.now())
-        record = record.model_copy(update={"run": record.run.model_copy(update=run)})
-        await self.broker.ledger.create(record)
-        await self.settle()
-        return record
-
-    async def get(self, job: JobRecord) -> JobRecord:
-        stamped = await self.broker.ledger.get(job.id)
-        assert stamped is not None
-        return stamped.record
-
-    async def has_work(self, job: JobRecord, group: str = "g0") -> bool:
-        return await self.broker.bus.has_work(work_subject(Stage.DENOISE, "default", job.id, group))
-
-    async def settle(self, done: Callable[[], bool] = lambda: False) -> None:
-        for _ in range(TURNS):
-            if done():
-                return
-            await asyncio.sleep(0)
-
-    @asynccontextmanager
-    async def dispatching(self, holder: str = "one") -> AsyncIterator[asyncio.Task[None]]:
-        ports = self.broker.ledger, self.broker.bus, self.broker.registry, self.time
-        dispatcher = Dispatcher(*ports, holder=holder, lease_s=4.0, group_lease_s=15.0)
-        task = asyncio.create_task(dispatcher.run(), name=f"dispatcher {holder}")
-        await self.settle()
-        try:
-            yield task
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 @pytest.fixture
@@ -123,6 +65,18 @@ async def test_job_that_ends_every_group_fails(world: World) -> None:
         record = await world.get(job)
         assert record.run.failure is not None
         assert (State.FAILED, FailureCode.GROUP_LOST) == (record.state, record.run.failure.code)
+
+
+async def test_job_of_groups_that_leave_is_not_to_blame(world: World) -> None:
+    """However often its group goes in peace before the job has begun there, as in a rolling restart, it runs on."""
+    async with world.dispatching():
+        job = await world.add_job()
+        for turn in range(2 * MAX_LOSSES):
+            await world.add_group(f"g{turn}")
+            assert turn + 1 == (await world.get(job)).run.attempt
+            await world.remove_group(f"g{turn}")
+        record = await world.get(job)
+        assert (State.QUEUED, 0, "its GPU group left") == (record.state, record.run.failures, record.run.reason)
 
 
 async def test_missing_event_is_published_again(world: World) -> None:
