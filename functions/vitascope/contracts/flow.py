@@ -68,3 +68,10 @@ STAGES: dict[Stage, StageRow] = {
         StageRow(Stage.ENCODE, frozenset({State.DECODING, State.ENCODING}), State.SUCCEEDED, None),
     )
 }
+
+STAGE_OF: dict[State, Stage] = {
+    State.RUNNING: Stage.DENOISE,
+    State.DECODING: Stage.DECODE,
+    State.ENCODING: Stage.ENCODE,
+}
+"""The stage whose success the job waits for, in each state in which it waits for one."""

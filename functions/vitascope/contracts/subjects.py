@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.ids import is_job_id
+from vitascope.contracts.jobs import JobRecord
 
 STREAM_WORK = "VITASCOPE_WORK"
 STREAM_EVENTS = "VITASCOPE_EVENTS"
@@ -28,6 +29,11 @@ def work_subject(stage: Stage, pool: str, job: str, group: str | None = None) ->
     The job is the last token, so that whoever repairs a lost event can ask whether one is there.
     """
     return f"{_work_prefix(stage, pool, group)}.{job}"
+
+
+def subject_of_work(record: JobRecord, stage: Stage) -> str:
+    """Where the event of a stage of this very job goes; denoise needs a record that has its group."""
+    return work_subject(stage, record.admission.pool, record.id, record.run.group if stage is Stage.DENOISE else None)
 
 
 @dataclass(frozen=True)

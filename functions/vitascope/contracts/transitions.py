@@ -56,7 +56,7 @@ def accept(
 def start(record: JobRecord, group: str, now: datetime) -> JobRecord:
     """Queued to running on a group, with a new attempt."""
     attempt = record.run.attempt + 1
-    changed = _move(record, State.RUNNING, group=group, attempt=attempt, reason=None, preempt_requested=False)
+    changed = _move(record, State.RUNNING, group=group, attempt=attempt, reason=None)
     return _stamp(changed, started=record.times.started or now)
 
 
@@ -94,7 +94,6 @@ def requeue(
         not_before=not_before,
         failures=record.run.failures + int(failed),
         preemptions=record.run.preemptions + int(preempted),
-        preempt_requested=False,
     )
     spent = changed.result.model_copy(update={"actual_gpu_s": record.result.actual_gpu_s + gpu_s})
     return _stamp(changed.model_copy(update={"result": spent}), first_step=record.times.first_step or first_step)
@@ -156,7 +155,6 @@ def finish_denoise(
         step=record.run.steps,
         failures=0,
         reason=None,
-        preempt_requested=False,
     )
     changed = _result(
         changed,
@@ -297,7 +295,8 @@ def check_successor(old: JobRecord, new: JobRecord) -> None:
 def _move(record: JobRecord, state: State, **changes: object) -> JobRecord:
     if state not in SUCCESSORS[record.state]:
         raise IllegalTransition(f"{record.id}: {record.state} to {state}")
-    return _run(record, state=state, **changes)
+    # A request for preemption is made to one tenure of a group, and ends with it, however that ends.
+    return _run(record, state=state, preempt_requested=False, **changes)
 
 
 def _run(record: JobRecord, **changes: object) -> JobRecord:

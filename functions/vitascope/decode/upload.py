@@ -9,7 +9,7 @@ from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.objects import audio_key, chunk_key
-from vitascope.contracts.subjects import frames_subject, work_subject
+from vitascope.contracts.subjects import frames_subject, subject_of_work
 from vitascope.decode.ring import Piece
 from vitascope.runtime.persist import persist
 from vitascope.runtime.ports import Bus, Clock, ObjectStore
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 async def publish_encode_work(bus: Bus, clock: Clock, record: JobRecord) -> None:
     """Ask for the clip to be encoded; the same event every time."""
-    subject = work_subject(Stage.ENCODE, record.admission.pool, record.id)
+    subject = subject_of_work(record, Stage.ENCODE)
     await bus.publish_work(subject, make_work_item(record, Stage.ENCODE).to_event(clock.now()))
 
 

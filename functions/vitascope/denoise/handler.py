@@ -19,7 +19,7 @@ from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.jobs import Checkpoint, Engine, JobRecord
 from vitascope.contracts.objects import ObjectClass, latents_key
-from vitascope.contracts.subjects import work_subject
+from vitascope.contracts.subjects import subject_of_work
 from vitascope.contracts.transitions import StaleAttempt, TransitionError, finish_denoise, note_checkpoint, requeue
 from vitascope.denoise.checkpoint import CheckpointSaver, compute_fingerprint, forget_checkpoint, load_checkpoint
 from vitascope.denoise.denoiser import CheckpointUnfit, Denoiser, Stopped
@@ -285,7 +285,7 @@ class DenoiseHandler:
         await remove_served(self.ledger, self.store, work, (ObjectClass.CHECKPOINTS,))
 
     async def _announce(self, record: JobRecord) -> None:
-        subject = work_subject(Stage.DECODE, record.admission.pool, record.id)
+        subject = subject_of_work(record, Stage.DECODE)
         await self.bus.publish_work(subject, make_work_item(record, Stage.DECODE).to_event(self.clock.now()))
 
     async def _watch_control(self, tenure: Tenure) -> None:

@@ -15,10 +15,11 @@ from fastapi.responses import StreamingResponse
 
 from vitascope.contracts.events import Progress
 from vitascope.contracts.failures import FailureCode, VitascopeError
+from vitascope.contracts.flow import STAGE_OF
 from vitascope.ingress.door import Door, GivenDoor
 from vitascope.ingress.lookup import load_job
 from vitascope.ingress.openapi import describe_errors
-from vitascope.ingress.present import STAGE_OF, find_progress
+from vitascope.ingress.present import find_progress
 from vitascope.runtime.ports import Stamped
 
 KEEP_ALIVE_S = 15.0

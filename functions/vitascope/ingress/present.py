@@ -5,14 +5,12 @@ from datetime import datetime
 from vitascope.admission.rate import format_fps
 from vitascope.contracts.events import Progress
 from vitascope.contracts.expiry import compute_expiry
-from vitascope.contracts.flow import Stage, State
+from vitascope.contracts.flow import STAGE_OF, Stage, State
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.shapes import compute_duration_s
 from vitascope.ingress.door import Door
 from vitascope.ingress.estimate import compute_start, explain_wait
 from vitascope.ingress.views import JobErrorView, JobView, ResultView
-
-STAGE_OF = {State.RUNNING: Stage.DENOISE, State.DECODING: Stage.DECODE, State.ENCODING: Stage.ENCODE}
 
 
 async def present_job(door: Door, record: JobRecord) -> JobView:

@@ -25,7 +25,7 @@ from vitascope.contracts.frozen import Stored
 from vitascope.contracts.ids import JobId, make_job_id
 from vitascope.contracts.jobs import Checkpoint, JobRecord, ObjectRef
 from vitascope.contracts.objects import checkpoint_key, latents_key
-from vitascope.contracts.subjects import work_subject
+from vitascope.contracts.subjects import subject_of_work
 from vitascope.ingress.creation import Accepted, Creator
 from vitascope.ingress.door import Door, GivenDoor
 from vitascope.ingress.lookup import load_job
@@ -181,7 +181,7 @@ async def _announce(door: Door, record: JobRecord) -> None:
     """The event of a job that starts at decode; who only found the job publishes a copy, which is dropped."""
     if record.state is not State.DECODING:
         return
-    subject = work_subject(Stage.DECODE, record.admission.pool, record.id)
+    subject = subject_of_work(record, Stage.DECODE)
     try:
         await door.deps.bus.publish_work(subject, make_work_item(record, Stage.DECODE).to_event(door.now))
     except VitascopeError as error:

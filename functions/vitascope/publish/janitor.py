@@ -99,12 +99,12 @@ class Janitor:
             log.warning("janitor cannot judge now", error=str(error))
             return False
         parts: tuple[Part, ...] = (
+            self._drop_consumers,  # first: who is there is known now, and not after a long round
             self._end_due,
             self._remove_objects,
             self._remove_copies,
             self._abort_uploads,
             self._drop_work,
-            self._drop_consumers,
         )
         outcomes = [await self._do(part, epoch) for part in parts]
         if all(outcomes):

@@ -3,6 +3,7 @@
 from vitascope.contracts.flow import State
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.objects import ObjectClass, read_place
+from vitascope.runtime.leftovers import list_referenced, list_results, list_resumable
 
 DONE_WITH = frozenset({State.EXPIRED, State.CANCELLED, State.REFUSED})
 """States in which a job has no use for any file."""
@@ -28,15 +29,4 @@ def is_needed(record: JobRecord, key: str) -> bool:
     if record.is_terminal:
         return key in list_results(record)
     is_of_old = place.attempt is not None and place.attempt < record.run.attempt
-    return not is_of_old or key in list_resumable(record) | list_results(record)
-
-
-def list_resumable(record: JobRecord) -> frozenset[str]:
-    """The keys from which work can go on."""
-    checkpoint = record.run.checkpoint.object if record.run.checkpoint else None
-    return frozenset(ref.key for ref in (checkpoint, record.run.latents) if ref is not None)
-
-
-def list_results(record: JobRecord) -> frozenset[str]:
-    """The keys of what came out."""
-    return frozenset(ref.key for ref in (record.result.output, record.result.thumbnail) if ref is not None)
+    return not is_of_old or key in list_referenced(record)

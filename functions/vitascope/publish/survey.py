@@ -6,10 +6,9 @@ Nothing is changed, and nothing is said of what is merely on its way: events are
 import asyncio
 from collections.abc import AsyncIterator
 
-from vitascope.contracts.flow import Stage, State
+from vitascope.contracts.flow import STAGE_OF
 from vitascope.contracts.frozen import Frozen
-from vitascope.contracts.jobs import JobRecord
-from vitascope.contracts.subjects import work_subject
+from vitascope.contracts.subjects import subject_of_work
 from vitascope.publish.epoch import read_epoch
 from vitascope.publish.orphans import Orphan, OrphanFinder, OrphanKind
 from vitascope.runtime.ports import Bus, Clock, Ledger, ObjectStore
@@ -18,8 +17,6 @@ NAMED = 10
 """Of each kind so many are named, the rest is counted."""
 PAUSE_S = 2.0
 """Between the two looks at the events: a stage settles its event well within that."""
-
-_STAGE_OF = {State.RUNNING: Stage.DENOISE, State.DECODING: Stage.DECODE, State.ENCODING: Stage.ENCODE}
 
 
 class Findings(Frozen):
@@ -85,11 +82,6 @@ async def _find_stalled(ledger: Ledger, bus: Bus) -> set[str]:
         async for stamped in changes:
             if stamped is None:
                 break
-            if stage := _STAGE_OF.get(stamped.record.state):
-                wanted.add(_subject(stamped.record, stage))
+            if stage := STAGE_OF.get(stamped.record.state):
+                wanted.add(subject_of_work(stamped.record, stage))
     return wanted - set(await bus.list_work())
-
-
-def _subject(record: JobRecord, stage: Stage) -> str:
-    group = record.run.group if stage is Stage.DENOISE else None
-    return work_subject(stage, record.admission.pool, record.id, group)

@@ -95,5 +95,9 @@ async def check_not_lost(ledger: Ledger, job: str) -> None:
     Raises:
         VitascopeError: `service_unavailable`, the record is still to be rebuilt; or the ledger cannot be reached.
     """
-    if is_of_lost_ledger(read_job_time(job), await ledger.get_birth()):
+    try:
+        made = read_job_time(job)
+    except ValueError:  # an id that we never made was in no ledger
+        return
+    if is_of_lost_ledger(made, await ledger.get_birth()):
         raise VitascopeError(FailureCode.SERVICE_UNAVAILABLE, f"The record of {job} is still to be rebuilt.")

@@ -59,9 +59,18 @@ def list_referenced(record: JobRecord) -> frozenset[str]:
     """Keys that the record still points to; a cancelled one needs none of them."""
     if record.state is State.CANCELLED:
         return frozenset()
+    return list_resumable(record) | list_results(record)
+
+
+def list_resumable(record: JobRecord) -> frozenset[str]:
+    """The keys from which work can go on."""
     checkpoint = record.run.checkpoint.object if record.run.checkpoint else None
-    references = (checkpoint, record.run.latents, record.result.output, record.result.thumbnail)
-    return frozenset(reference.key for reference in references if reference is not None)
+    return frozenset(ref.key for ref in (checkpoint, record.run.latents) if ref is not None)
+
+
+def list_results(record: JobRecord) -> frozenset[str]:
+    """The keys of what came out."""
+    return frozenset(ref.key for ref in (record.result.output, record.result.thumbnail) if ref is not None)
 
 
 async def remove_objects(store: ObjectStore, prefixes: Iterable[str], keep: Collection[str] = ()) -> None:

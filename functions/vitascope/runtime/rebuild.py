@@ -4,7 +4,7 @@ For each copy, in this order, so that whoever dies in between is finished by the
 
 1. the copy is replaced by the record that is to be: its attempt is raised, so that whoever still works for the lost
    ledger is stale, and so that a second loss raises it once more;
-2. the record is created in the ledger; of two who do it one wins;
+2. the record is created in the ledger; of two who do it one wins, and the other has the copy say what the ledger says;
 3. what the job's idempotency key stands for is remembered again: whoever finds the key finds the record.
 
 When all copies have been read, the ledger is marked as complete. Memory does not grow with the number of copies.
@@ -24,7 +24,7 @@ from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.objects import ObjectClass, read_place
 from vitascope.contracts.transitions import rebuild
 from vitascope.runtime.completeness import Completeness, RebuildMark, is_of_lost_ledger, save_mark
-from vitascope.runtime.copies import put_copy
+from vitascope.runtime.copies import keep_copy, put_copy
 from vitascope.runtime.ports import Clock, Conflict, Ledger, ObjectEntry, ObjectStore
 
 RECORD_VERSION = 1
@@ -172,11 +172,18 @@ class Rebuilder:
             await self._ledger.create(record)
         except Conflict:
             report.present += 1
+            await self._give_way(record)
         else:
             report.ended += record.is_terminal
             report.live += not record.is_terminal
             log.info("job rebuilt", job=record.id, state=record.state, attempt=record.run.attempt)
         await self._remember(record)
+
+    async def _give_way(self, record: JobRecord) -> None:
+        """Somebody else has created the job, and it may have gone on: our copy must not stay over a newer one."""
+        current = await self._ledger.get(record.id)
+        if current is not None:
+            await keep_copy(self._ledger, self._store, current.record)
 
     async def _find_missing(self, record: JobRecord) -> frozenset[str]:
         """Keys of objects that the record would go on from and that the store no longer has."""

@@ -7,11 +7,12 @@ import structlog
 from vitascope.contracts import subjects, transitions
 from vitascope.contracts.events import CloudEvent, WorkItem, make_work_item
 from vitascope.contracts.failures import Failure, FailureCode, VitascopeError
-from vitascope.contracts.flow import STAGES, Stage, State
+from vitascope.contracts.flow import STAGE_OF, STAGES, Stage, State
 from vitascope.contracts.ids import is_job_id
 from vitascope.contracts.jobs import JobRecord
 from vitascope.runtime import telemetry
 from vitascope.runtime.advance import advance
+from vitascope.runtime.completeness import check_not_lost
 from vitascope.runtime.dead_letters import make_dead_letter
 from vitascope.runtime.outcome import MAX_FAILURES, Outcome, Verdict, compute_delay_s, is_retryable, judge_exhausted
 from vitascope.runtime.ports import Bus, Clock, Delivery, Ledger
@@ -22,8 +23,8 @@ log = structlog.get_logger(__name__)
 class Settler:
     """Ends deliveries of one stage.
 
-    Every method raises `VitascopeError` of an outage when the bus or the ledger is away; the delivery is then
-    unfinished, comes again, and is settled again: that changes nothing that was done before.
+    Every method raises `VitascopeError` of an outage when the bus or the ledger is away, or is not rebuilt yet; the
+    delivery is then unfinished, comes again, and is settled again: that changes nothing that was done before.
     """
 
     def __init__(self, bus: Bus, ledger: Ledger, clock: Clock, stage: Stage) -> None:
@@ -44,11 +45,18 @@ class Settler:
                 await self._settle_failure(delivery, work, outcome)
 
     async def exhaust(self, delivery: Delivery, work: WorkItem) -> None:
-        """Work that ended its process too often: the job fails, the event becomes a dead letter."""
+        """Work that ended its process too often: the job fails, the event becomes a dead letter.
+
+        Not so while the job is still at the stage before: whoever waited for that one in vain gave the event back, and
+        that says nothing of the work. The event goes, and is published anew with what that stage makes.
+        """
         current = await self._ledger.get(work.job)
         states = STAGES[self._stage].states
         if current is None or current.record.run.attempt != work.attempt or current.record.state not in states:
             await self._settle_stale(delivery, work)
+            return
+        if STAGE_OF[current.record.state] is not self._stage:
+            await delivery.ack()
             return
         outcome = judge_exhausted(self._stage, delivery.deliveries)
         assert outcome.failure is not None, "it says why"
@@ -63,6 +71,7 @@ class Settler:
     async def _settle_stale(self, delivery: Delivery, work: WorkItem) -> None:
         current = await self._ledger.get(work.job)
         if current is None:
+            await check_not_lost(self._ledger, work.job)
             await self.reject(delivery, f"There is no job {work.job}.")
             return
         if current.record.run.attempt != work.attempt:
@@ -115,7 +124,7 @@ class Settler:
         return transitions.requeue(record, work.attempt, reason, not_before=not_before, failed=True, gpu_s=gpu_s)
 
     async def _publish(self, record: JobRecord, stage: Stage) -> None:
-        subject = subjects.work_subject(stage, record.admission.pool, record.id)
+        subject = subjects.subject_of_work(record, stage)
         await self._bus.publish_work(subject, make_work_item(record, stage).to_event(self._clock.now()))
 
     async def _bury(self, event: CloudEvent, failure: Failure, attempts: int) -> None:

@@ -11,7 +11,7 @@ from vitascope.contracts.events import WorkItem
 from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage
 from vitascope.runtime.fitness import Fitness
-from vitascope.runtime.outcome import MAX_TAKES, OUTAGES
+from vitascope.runtime.outcome import MAX_TAKES, OUTAGES, compute_delay_s
 from vitascope.runtime.ports import Bus, Clock, Delivery, Ledger
 from vitascope.runtime.settle import Settler
 from vitascope.runtime.stage import StageHandler
@@ -55,6 +55,7 @@ class StageLoop:
         self._draining, self._has_late = asyncio.Event(), False
         self._taking: asyncio.Task[None] | None = None
         self._runs: set[asyncio.Task[Any]] = set()
+        self._in_hand: dict[str, asyncio.Event] = {}
 
     @property
     def is_draining(self) -> bool:
@@ -108,7 +109,7 @@ class StageLoop:
             await asyncio.sleep(REBIND_S)
 
     async def _run_one(self, delivery: Delivery) -> None:
-        """Bring one delivery to its end; if the bus is away meanwhile it stays unfinished, and comes again."""
+        """Bring one delivery to its end; if its outcome cannot be recorded, it makes room and comes again."""
         try:
             if self._draining.is_set() or self._fitness.is_ending:
                 await delivery.retry(0)
@@ -117,18 +118,13 @@ class StageLoop:
             if work is None:
                 await self._settler.reject(delivery, f"This is no event of {self.stage}.")
                 return
-            if delivery.deliveries > MAX_TAKES:
-                await self._settler.exhaust(delivery, work)
-                return
-            run = StageRun(
-                self._handler,
-                self._settler,
-                self._fitness,
-                delivery=delivery,
-                work=work,
-                draining=self._draining,
-            )
-            await run.run()
+            while (ended := self._in_hand.get(work.message_id)) is not None:
+                await ended.wait()  # sent again because beats were lost; once the run has ended it finds the work done
+            self._in_hand[work.message_id] = asyncio.Event()
+            try:
+                await self._work(delivery, work)
+            finally:
+                self._in_hand.pop(work.message_id).set()
         except asyncio.CancelledError:
             await self._hand_back(delivery)
             raise
@@ -139,6 +135,19 @@ class StageLoop:
                 stage=self.stage,
                 code=error.code,
             )
+            await self._hand_back(delivery, compute_delay_s(delivery.deliveries))
+
+    async def _work(self, delivery: Delivery, work: WorkItem) -> None:
+        if self._draining.is_set() or self._fitness.is_ending:
+            await delivery.retry(0)
+            return
+        if delivery.deliveries > MAX_TAKES:
+            await self._settler.exhaust(delivery, work)
+            return
+        run = StageRun(
+            self._handler, self._settler, self._fitness, delivery=delivery, work=work, draining=self._draining
+        )
+        await run.run()
 
     def _read(self, delivery: Delivery) -> WorkItem | None:
         try:
@@ -147,9 +156,9 @@ class StageLoop:
             return None
         return work if work.stage is self.stage else None
 
-    async def _hand_back(self, delivery: Delivery) -> None:
+    async def _hand_back(self, delivery: Delivery, delay_s: float = 0.0) -> None:
         try:
-            await delivery.retry(0)
+            await delivery.retry(delay_s)
         except VitascopeError as error:
             log.warning("not handed back", job=delivery.event.subject, stage=self.stage, code=error.code)
 

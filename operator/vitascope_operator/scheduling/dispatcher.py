@@ -9,16 +9,16 @@ import structlog
 from vitascope.contracts import transitions
 from vitascope.contracts.events import make_work_item
 from vitascope.contracts.failures import Failure, FailureCode, VitascopeError
-from vitascope.contracts.flow import Stage, State
+from vitascope.contracts.flow import STAGE_OF, Stage, State
 from vitascope.contracts.jobs import JobRecord
-from vitascope.contracts.subjects import work_subject
+from vitascope.contracts.subjects import subject_of_work
 from vitascope.runtime.advance import advance
 from vitascope.runtime.ports import Bus, Clock, Conflict, Ledger, ObjectStore, Registry, Stamped
 from vitascope.runtime.rebuild import Rebuilder
 from vitascope_operator.scheduling.core import Action, Dispatch, GiveUp, Repair, Requeue, plan
 from vitascope_operator.scheduling.leader import Leadership
 from vitascope_operator.scheduling.loss import wait_lost
-from vitascope_operator.scheduling.view import STAGE_OF, FleetView
+from vitascope_operator.scheduling.view import FleetView
 
 RETRY_S = 1.0
 """Pause after an action that the bus or the ledger did not take: they reconnect by themselves."""
@@ -164,8 +164,9 @@ class Dispatcher:
             case Requeue(job, attempt, reason, is_failure):
                 log.warning("job lost its group", job=job, attempt=attempt, reason=reason)
                 change = self._lose if is_failure else transitions.requeue
+                before = view.get(job)  # the view may hear of the change before we have its answer
                 stamped = await advance(self.ledger, job, partial(change, attempt=attempt, reason=reason))
-                await self._drop_event(view, job)
+                await self._drop_event(before)
                 return stamped
             case GiveUp(job):
                 log.info("start deadline passed", job=job)
@@ -185,22 +186,24 @@ class Dispatcher:
         log.info("job dispatched", job=action.job, attempt=started.run.attempt, group=action.group)
         return stamped
 
-    async def _drop_event(self, view: FleetView, job: str) -> None:
+    async def _drop_event(self, before: Stamped | None) -> None:
         """The event that waits for the lost group: nobody may ever come back under that name to take it."""
-        if (before := view.get(job)) is not None and before.record.state is State.RUNNING:
-            await self.bus.drop_work(_subject(before.record, Stage.DENOISE))
+        if before is not None and before.record.state is State.RUNNING:
+            await self.bus.drop_work(subject_of_work(before.record, Stage.DENOISE))
 
     async def _repair(self, job: str, stage: Stage) -> Stamped | None:
         current = await self.ledger.get(job)
         if current is None or STAGE_OF.get(current.record.state) is not stage:
             return current
-        if not await self.bus.has_work(_subject(current.record, stage)):
+        if not await self.bus.has_work(subject_of_work(current.record, stage)):
             log.warning("missing event published", job=job, stage=stage, attempt=current.record.run.attempt)
             await self._publish(current.record, stage)
         return current
 
     async def _publish(self, record: JobRecord, stage: Stage) -> None:
-        await self.bus.publish_work(_subject(record, stage), make_work_item(record, stage).to_event(self.clock.now()))
+        await self.bus.publish_work(
+            subject_of_work(record, stage), make_work_item(record, stage).to_event(self.clock.now())
+        )
 
     def _lose(self, record: JobRecord, *, attempt: int, reason: str) -> JobRecord:
         return transitions.lose(record, attempt, reason, max_losses=MAX_LOSSES, now=self.clock.now())
@@ -210,8 +213,3 @@ class Dispatcher:
             raise transitions.IllegalTransition(f"{record.id} has started")
         failure = Failure.of(FailureCode.START_DEADLINE_PASSED)
         return transitions.fail(record, record.run.attempt, failure, self.clock.now())
-
-
-def _subject(record: JobRecord, stage: Stage) -> str:
-    group = record.run.group if stage is Stage.DENOISE else None
-    return work_subject(stage, record.admission.pool, record.id, group)

@@ -5,7 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from vitascope.contracts.flow import Stage, State
+from vitascope.contracts.flow import STAGE_OF, State
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.pools import GroupRow, GroupState
 from vitascope.contracts.subjects import group_key
@@ -16,8 +16,6 @@ REPAIR_AFTER_S = 10.0
 """A live record unchanged for so long is checked for its event. The check is one read, so it may be frequent."""
 LATE_AGAIN_S = 1.0
 """A job past its start deadline is reported again after so long, until it is given up: the ledger may have refused."""
-
-STAGE_OF = {State.RUNNING: Stage.DENOISE, State.DECODING: Stage.DECODE, State.ENCODING: Stage.ENCODE}
 
 
 @dataclass

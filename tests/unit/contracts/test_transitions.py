@@ -224,6 +224,15 @@ def test_preemption_is_requested_once_and_forgotten_at_the_next_start() -> None:
     assert not t.start(asked.model_copy(update={"run": queued.run}), "g1", NOW).run.preempt_requested
 
 
+@pytest.mark.parametrize("end", ["cancelled", "failed"])
+def test_a_request_for_preemption_ends_with_the_job(end: str) -> None:
+    """Nothing is about to be given up any more."""
+    asked = t.request_preempt(record_in(State.RUNNING))
+    failure = Failure.of(FailureCode.DENOISE_FAILED, stage="denoise")
+    ended = t.cancel(asked, NOW) if end == "cancelled" else t.fail(asked, 1, failure, NOW)
+    assert (end, False) == (ended.state, ended.run.preempt_requested)
+
+
 def test_retry_with_latents_is_ready_to_decode() -> None:
     """A job of its own, at its first attempt, that decode and encode bring to its end as any other."""
     failed = t.fail(record_in(State.DECODING), 1, Failure.of(FailureCode.DECODE_FAILED, stage="decode"), NOW)

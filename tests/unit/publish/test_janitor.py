@@ -19,7 +19,7 @@ from vitascope.contracts.pools import GroupRow, GroupState
 from vitascope.contracts.subjects import work_subject
 from vitascope.publish import Publisher
 from vitascope.publish.epoch import Epoch
-from vitascope.publish.groups_seen import SILENCE
+from vitascope.publish.groups_seen import GAP, SILENCE
 from vitascope.publish.janitor import JANITOR_EVERY_S, LEASE_NAME, LEASE_S, WORK_AGE, Janitor, compute_period_s
 from vitascope.publish.orphans import Orphan, OrphanFinder
 from vitascope.publish.publisher import publish_and_clean
@@ -228,6 +228,26 @@ async def test_consumers_of_groups_that_are_gone(kept: Kept) -> None:
     assert 1 == _count("consumer") - before
     assert [] == list(await kept.bus.drop_idle_consumers([("default", "g0")])), "only the one of g1 is gone"
     assert ["denoise_default_g0"] == list(await kept.bus.drop_idle_consumers([]))
+
+
+async def test_consumers_go_however_long_a_round_takes(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody listens for groups within a round, and after a while of that it is not known which are gone."""
+    async with kept.bus.consume(Stage.DENOISE, "default", "g0"):
+        pass
+    find = OrphanFinder.find_objects
+
+    async def find_slowly(self: OrphanFinder, epoch: Epoch) -> AsyncIterator[list[Orphan]]:
+        kept.pass_time(2 * GAP)
+        async for orphans in find(self, epoch):
+            yield orphans
+
+    monkeypatch.setattr(OrphanFinder, "find_objects", find_slowly)
+    janitor, look = kept.make_janitor(), timedelta(seconds=15)
+    for _ in range(int(SILENCE / look) + 1):
+        await janitor._look()
+        kept.pass_time(look)
+    await janitor.run_round()
+    assert [] == list(await kept.bus.drop_idle_consumers([]))
 
 
 async def test_a_backlog_is_worked_off_in_pages(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from records import record_in
 from unit.runtime.world import World, settled, succeeding, taken
 from vitascope.contracts.failures import FailureCode
 from vitascope.contracts.flow import Stage, State
@@ -49,3 +50,14 @@ async def test_finished_work_is_not_failed_however_often_it_comes() -> None:
         assert State.ENCODING is (await world.record()).state
         assert [] == world.broker.bus.dead
         assert await world.has_work(Stage.ENCODE)
+
+
+async def test_encode_that_waited_for_decode_is_not_to_blame() -> None:
+    """Decode was away for hours and the event was handed on again and again: it comes anew once decode is done."""
+    world = World(Stage.ENCODE, succeeding, record=record_in(State.DECODING))
+    await take_and_die(world, MAX_TAKES)
+    async with world.working():
+        await settled()
+        assert State.DECODING is (await world.record()).state
+    assert ([], []) == (world.broker.bus.dead, world.handler.seen)
+    assert not await world.has_work()

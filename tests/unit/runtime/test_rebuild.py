@@ -229,6 +229,22 @@ async def test_a_twin_that_was_faster_is_no_failure(world: World, monkeypatch: p
     assert (1, 0) == (report.present, report.rebuilt)
 
 
+async def test_a_twin_that_was_faster_keeps_its_copy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its job has even ended while this one was about to create it: the copy says so, not what was read before."""
+    before = await world.copy(record_in(State.RUNNING, world.time.now()))
+    world.lose()
+    real, ended = world.broker.ledger.create, transitions.cancel(transitions.rebuild(before), world.time.now())
+
+    async def come_second(record: JobRecord) -> Stamped:
+        await real(ended)
+        return await real(record)
+
+    monkeypatch.setattr(world.broker.ledger, "create", come_second)
+    report = await world.rebuild()
+    assert (1, 0) == (report.present, report.rebuilt)
+    assert ended == await world.get(before) == world.read_copy(before)
+
+
 async def test_what_is_gone_from_the_store_is_made_again(world: World) -> None:
     """An old copy may point to latents that have expired: the job starts anew instead of failing."""
     job = await world.copy(record_in(State.DECODING, world.time.now()))

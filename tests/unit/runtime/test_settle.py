@@ -332,40 +332,31 @@ async def test_dead_letter_that_was_lost_is_written_by_the_next_run(monkeypatch:
     assert letter.id == lost[0].id
 
 
-# ---- events that are none -------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "data",
-    [
-        None,
-        "text",
-        {"job": "vj_x"},
-        {"job": "{job}", "tenant": "default", "attempt": 1, "stage": "encode"},
-        ["x" * 50_000],
-    ],
-    ids=["empty", "text", "half", "other-stage", "large"],
-)
-async def test_event_that_is_none_of_this_stage_becomes_a_dead_letter(data: object) -> None:
-    """Nobody could ever work on it: people get it, the queue is rid of it, and the job is as it was."""
-    world = World(Stage.DECODE, succeeding)
-    if isinstance(data, dict):
-        data = {key: world.started.id if value == "{job}" else value for key, value in data.items()}
-    bad = CloudEvent.model_validate({"id": "bad", "source": "/test", "type": "x", "data": data})
-    async with world.working(event=bad):
-        await settled()
-        assert not await world.has_work()
-    assert world.handler.seen == []
-    assert await world.record() == world.started
-    assert [subject for subject, _ in dead_letters(world)] == ["vitascope.dead.decode.unknown"]
+@pytest.mark.parametrize("part", ["handler and record", "record"])
+async def test_process_that_could_not_record_an_outcome_goes_on(part: str) -> None:
+    """Its only place is free again: the event comes again to the same process, and its failure is counted then."""
+    world = World(Stage.DECODE)
+    real, refusals = world.broker.ledger.get, iter(range(1))
 
+    async def refuse_once(job: str) -> Stamped | None:
+        if next(refusals, None) is not None:
+            raise VitascopeError(FailureCode.BUS_UNAVAILABLE)
+        return await real(job)
 
-async def test_event_of_a_job_that_does_not_exist_becomes_a_dead_letter() -> None:
-    """A failure that no record can hold is not repeated for ever."""
-    world = World(Stage.DECODE, raising(VitascopeError(FailureCode.NOT_FOUND)))
-    stray = World(Stage.DECODE)
-    async with world.working(event=stray.event):
+    async def lose_the_bus(_work: WorkItem, _pulse: Pulse) -> None:
+        if part == "record":
+            world.broker.ledger.get = refuse_once  # type: ignore[method-assign] (the ledger of this test alone)
+        else:
+            world.broker.set_connected(connected=False)
+        raise RuntimeError
+
+    world.handler.script = [lose_the_bus, raising(RuntimeError())]
+    async with world.working():
         await settled()
-        assert not await world.has_work()
-    assert [subject for subject, _ in dead_letters(world)] == [subjects.dead_subject(Stage.DECODE, stray.started.id)]
+        world.broker.set_connected(connected=True)
+        await world.pass_time(31)
+        assert (await world.record()).run.failures == 1
+    assert len(world.handler.seen) == 2
 
 
 class _RivalLedger:

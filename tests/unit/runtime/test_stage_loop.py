@@ -6,10 +6,13 @@ import pytest
 from prometheus_client import REGISTRY
 
 from unit.runtime.world import ScriptedHandler, World, raising, settled, succeeding, taken, waiting
+from vitascope.adapters.limits import ACK_WAIT_S
 from vitascope.contracts.events import WorkItem
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage, State
+from vitascope.contracts.transitions import StaleAttempt
 from vitascope.runtime import stage_loop
+from vitascope.runtime.outcome import MAX_TAKES
 from vitascope.runtime.ports import Bus
 from vitascope.runtime.stage import HandBack, Pulse
 
@@ -33,6 +36,27 @@ async def test_limit_bounds_what_runs_at_once(limit: int) -> None:
     async with first.working(limit=limit):
         await settled()
         assert len(first.handler.seen) == limit
+
+
+async def test_event_that_comes_again_while_it_is_in_hand_is_not_begun_twice() -> None:
+    """The bus took the run for dead (its beats were lost): the run goes on, and its copy then finds the work done."""
+    go_on = asyncio.Event()
+    world = World(Stage.DECODE)
+
+    async def work(_work: WorkItem, _pulse: Pulse) -> None:
+        await go_on.wait()
+        await world.finish_stage()
+
+    world.handler.script = [work, raising(StaleAttempt())]
+    async with world.working(limit=2):
+        for _ in range(MAX_TAKES + 2):
+            await world.pass_time(ACK_WAIT_S + 1)
+        assert 1 == len(world.handler.seen)
+        go_on.set()
+        await settled()
+        assert not await world.has_work()
+    assert State.ENCODING is (await world.record()).state
+    assert not world.broker.bus.dead
 
 
 async def test_drain_lets_running_work_hand_back() -> None:

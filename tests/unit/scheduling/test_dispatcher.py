@@ -1,5 +1,6 @@
 """The dispatcher on ports in memory, with a clock that a test holds."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -8,8 +9,10 @@ from unit.scheduling.world import World
 from vitascope.contracts import transitions
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import State
+from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.pools import GroupState
 from vitascope.runtime.advance import advance
+from vitascope.runtime.ports import Stamped
 from vitascope_operator.scheduling.dispatcher import MAX_LOSSES
 from vitascope_operator.scheduling.view import REPAIR_AFTER_S
 
@@ -53,6 +56,28 @@ async def test_job_of_a_lost_group_runs_elsewhere_with_a_new_attempt(world: Worl
         record = await world.get(job)
         assert (State.RUNNING, 2, "g1") == (record.state, record.run.attempt, record.run.group)
         assert [False, True] == [await world.has_work(job, group) for group in ("g0", "g1")]
+
+
+async def test_event_of_a_lost_group_goes_even_if_the_change_is_heard_of_first(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger's feed may be faster than the answer to the one who made the change."""
+    async with world.dispatching():
+        await world.add_group("g0")
+        job = await world.add_job()
+        real = world.broker.ledger.replace
+
+        async def answer_late(current: Stamped, record: JobRecord) -> Stamped:
+            stamped = await real(current, record)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            return stamped
+
+        monkeypatch.setattr(world.broker.ledger, "replace", answer_late)
+        world.time.advance(15)
+        await world.add_group("g1", state=GroupState.BUSY)
+        assert State.QUEUED is (await world.get(job)).state
+        assert not await world.has_work(job, "g0")
 
 
 async def test_job_that_ends_every_group_fails(world: World) -> None:

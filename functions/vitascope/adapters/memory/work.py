@@ -1,6 +1,8 @@
 """Consuming work from the queue in memory."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -30,15 +32,11 @@ class MemoryDelivery:
 
     async def ack(self) -> None:
         """Done."""
-        if self._begin_end():
-            self._queue.end(self._message.sequence)
-            self._finish()
+        self._end(partial(self._queue.end, self._message.sequence))
 
     async def retry(self, delay_s: float) -> None:
         """Deliver it again after a while."""
-        if self._begin_end():
-            self._queue.postpone(self._message.sequence, min(max(delay_s, 0.0), RETRY_MAX_S))
-            self._finish()
+        self._end(partial(self._queue.postpone, self._message.sequence, min(max(delay_s, 0.0), RETRY_MAX_S)))
 
     async def drop(self, reason: str) -> None:  # noqa: ARG002 (nobody reads reasons in memory)
         """Never deliver it again."""
@@ -49,14 +47,16 @@ class MemoryDelivery:
         if not self._is_ended and self._queue.state.connected:
             self._queue.postpone(self._message.sequence, self._queue.state.ack_wait_s)
 
-    def _begin_end(self) -> bool:
-        if not self._is_ended:
-            self._queue.state.check()
-        return not self._is_ended
-
-    def _finish(self) -> None:
+    def _end(self, end: Callable[[], None]) -> None:
+        """Heard by the broker or not, it is over here, and makes room."""
+        if self._is_ended:
+            return
         self._is_ended = True
-        self._consumption.finish(self)
+        try:
+            self._queue.state.check()
+            end()
+        finally:
+            self._consumption.finish(self)
 
 
 class MemoryConsumption:
