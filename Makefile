@@ -4,16 +4,20 @@
 #   TORCH_BACKEND  the torch build: cpu, cu130, auto, … (uv's --torch-backend)  default: the one on PyPI
 #                  A machine without a GPU saves gigabytes with TORCH_BACKEND=cpu, where the PyTorch index can be reached.
 #   TESTS          what `make test` runs                                        default tests
+#   SEED, JOBS, FAULTS  of `make soak`                                          default: drawn and printed, 500, 200
 
 PYTHON ?= python3
 TORCH_BACKEND ?=
 TESTS ?= tests
+SEED ?=
+JOBS ?= 500
+FAULTS ?= 200
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DELETE_ON_ERROR:
-.PHONY: setup demo up test check format bench constraints clean
+.PHONY: setup demo up test soak check format bench constraints clean
 
 setup: $(READY)
 
@@ -29,6 +33,9 @@ up: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest $(TESTS)
+
+soak: $(READY)
+	cd tests && ../$(BIN)/python -m faults.soak --jobs $(JOBS) --faults $(FAULTS) $(if $(SEED),--seed $(SEED))
 
 check: $(READY)
 	$(BIN)/ruff format --check .

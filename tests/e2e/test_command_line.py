@@ -1,7 +1,9 @@
 """The command line as a user types it."""
 
 import json
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,23 @@ def test_generate_writes_the_file_and_says_so(up: Up, tmp_path: Path) -> None:
     assert str(output) in ran.stdout.replace("\n", "")
     assert all(stage in ran.stdout for stage in ("denoise", "decode", "encode"))
     assert "4/4" in ran.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_generate_cancels_its_job(up: Up, tmp_path: Path, number: signal.Signals) -> None:
+    """Status 130, no file, and the group is free again."""
+    wish = (PROMPT, "--steps", "200", "--seed", str(40 + number), "-o", str(tmp_path / "no.mp4"))
+    command = [sys.executable, "-m", "vitascope", "generate", *wish]
+    with subprocess.Popen(command, env=up.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
+        assert waiting.stderr is not None
+        while "denoising" not in (line := waiting.stderr.readline()):
+            assert line, "ended before the job ran"
+        waiting.send_signal(number)
+        _, said = waiting.communicate(timeout=60)
+    assert 130 == waiting.returncode, said
+    newest = up.call("GET", "/v1/video-jobs", params={"limit": 1})["data"][0]
+    assert (40 + number, "cancelled") == (newest["seed"], newest["status"])
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_generate_json_is_one_object(up: Up, tmp_path: Path) -> None:

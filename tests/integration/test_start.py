@@ -49,11 +49,24 @@ async def test_store_out_of_reach_is_said_at_once(
         "VITASCOPE_NATS__USER": nats_server.user,
         "VITASCOPE_NATS__PASSWORD": nats_server.password,
         "VITASCOPE_S3__ENDPOINT": "http://127.0.0.1:9",
+        "VITASCOPE_S3__ACCESS_KEY": "a",
+        "VITASCOPE_S3__SECRET_KEY": "b",
         "VITASCOPE_S3__CONNECT_TIMEOUT_S": "1",
     }
     status, errors = await run_role(module, role, env, tmp_path)
     assert (1, True) == (status, "127.0.0.1:9" in errors), errors
     assert "Traceback" not in errors.splitlines()[-1]
+
+
+async def test_missing_keys_of_the_store_are_named(nats_server: RunningNats, tmp_path: Path) -> None:
+    """Nothing could be stored without them, so the process ends, and need not be tried again."""
+    env = {
+        "VITASCOPE_NATS__URL": nats_server.plain_url,
+        "VITASCOPE_NATS__USER": nats_server.user,
+        "VITASCOPE_NATS__PASSWORD": nats_server.password,
+    }
+    status, errors = await run_role("vitascope", "publish", env, tmp_path)
+    assert (os.EX_CONFIG, True) == (status, "VITASCOPE_S3__ACCESS_KEY" in errors), errors
 
 
 async def test_scheduler_names_a_bad_setting(tmp_path: Path) -> None:

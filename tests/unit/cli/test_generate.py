@@ -102,10 +102,14 @@ def test_stop_signals_cancel_like_ctrl_c(number: signal.Signals) -> None:
     """Once: a second one does not disturb the cancelling. Afterwards the signals mean what they did before."""
     service = WaitingService(following=lambda: os.kill(os.getpid(), number))
     service.cancelling = lambda: os.kill(os.getpid(), number)
-    with stop_signals_as_interrupt():
-        interrupt(service)
+    before = signal.signal(number, signal.SIG_DFL)  # the tests themselves may run under `nohup`
+    try:
+        with stop_signals_as_interrupt():
+            interrupt(service)
+        assert signal.SIG_DFL is signal.getsignal(number)
+    finally:
+        signal.signal(number, before)
     assert ["vj_1"] == service.cancelled
-    assert signal.SIG_DFL is signal.getsignal(number)
 
 
 def test_ignored_signal_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,8 @@ class S3Client:
             )
 
         self.bucket, self.endpoint, self.region = bucket, endpoint, region
+        if not (access_key and secret_key):
+            raise ValueError("VITASCOPE_S3__ACCESS_KEY and VITASCOPE_S3__SECRET_KEY must be set.")
         self.credentials = Credentials(access_key, secret_key)
         self.minio = make("VITASCOPE_S3__ENDPOINT", endpoint)
         self.signer = make("VITASCOPE_S3__PUBLIC_ENDPOINT", public_endpoint or endpoint)
