@@ -57,6 +57,11 @@ def test_clips_show_motion(clips: dict[str, Path]) -> None:
     assert count_right(clips, "motion") >= 8
 
 
+def test_clips_show_the_shape(clips: dict[str, Path]) -> None:
+    """As often as the model's card says: nine of ten prompts, and less of crosses."""
+    assert count_right(clips, "shape") >= 7
+
+
 @pytest.fixture(scope="module")
 def finished(up: Up) -> dict[str, Any]:
     """A job with a fractional rate and a shape of its own, at its end."""

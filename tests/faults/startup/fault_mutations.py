@@ -70,7 +70,7 @@ def _dispatch_twice(module: Any) -> None:
             run = record.run.model_copy(update={"group": other})
             event = module.make_work_item(record, stage).to_event(self.clock.now())
             event = event.model_copy(update={"id": f"{event.id}:{other}"})
-            await self.bus.publish_work(module._subject(record.model_copy(update={"run": run}), stage), event)
+            await self.bus.publish_work(module.subject_of_work(record.model_copy(update={"run": run}), stage), event)
 
     module.Dispatcher._publish = twice
 

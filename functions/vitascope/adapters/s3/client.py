@@ -54,7 +54,7 @@ class S3Client:
         """Prepare; nothing is connected yet.
 
         Raises:
-            ValueError: an endpoint is no plain `http(s)://host[:port]`.
+            ValueError: an endpoint is no plain `http(s)://host[:port]`, or a key is missing.
         """
         pool = PoolManager(
             maxsize=THREADS,
