@@ -33,7 +33,7 @@ CASES = [
     *(("nonsense event", target) for target in STAGES),
 ]
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def fill_stages(scene: Scene) -> list[Job]:

@@ -20,7 +20,7 @@ SEED = 7
 BUGGY: set[str] = set()
 """The processes that have a bug now: kept from test to test, so that each starts as few anew as it can."""
 
-pytestmark = [pytest.mark.mutation, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
