@@ -80,6 +80,10 @@ async def run_one(_scene: Scene, clients: Clients) -> None:
     await clients.wait(await clients.submit("least"))
 
 
+async def run_long(_scene: Scene, clients: Clients) -> None:
+    await clients.wait(await clients.submit("long"))
+
+
 async def killed_late(scene: Scene, clients: Clients) -> None:
     job = await clients.submit("long")
     await clients.wait(job, lambda state: (state["step"] or 0) >= 12)
@@ -89,7 +93,7 @@ async def killed_late(scene: Scene, clients: Clients) -> None:
 
 
 async def paused_past_the_lease(scene: Scene, clients: Clients) -> None:
-    job = await clients.submit("long")
+    job = await clients.submit("longer")  # so long that both attempts are at it when the first wakes
     await clients.wait(job, lambda state: (state["step"] or 0) >= 3)
     group = scene.witness.seen.newest_records()[job.id]["run"]["group"]
     name = "denoise" if group == "g0" else "denoise1"
@@ -126,7 +130,7 @@ BUGS: list[tuple[str, tuple[str, ...], Play, str]] = [
     ("idempotency", ("ingress",), sent_twice, "one job a key"),
     ("checkpoint skipped", ("denoise", "denoise1"), killed_late, "steps bought"),
     ("old state resumed", ("denoise", "denoise1"), killed_late, "frames"),
-    ("double dispatch", ("scheduler",), run_one, "one holder"),
+    ("double dispatch", ("scheduler",), run_long, "one holder"),
     ("nothing removed", ("denoise", "denoise1", "publish"), cancelled, "orphan objects"),
 ]
 

@@ -28,6 +28,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "wide": {"size": "96x64", "frames": 9, "steps": 5, "tier": "standard"},
     "tall": {"size": "64x96", "frames": 17, "steps": 4, "tier": "standard"},
     "clip": {"size": "64x64", "frames": 33, "steps": 6, "tier": "batch"},
+    "longer": {"size": "64x64", "frames": 5, "steps": 60, "tier": "batch"},
     "hours": {"size": "64x64", "frames": 5, "steps": 130, "tier": "batch"},
 }
 """Different shapes, tiers and stages that take their time."""
