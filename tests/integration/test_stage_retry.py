@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 from uuid import uuid4
@@ -228,8 +228,9 @@ async def test_poison_event_is_put_away(
 async def test_event_of_a_job_that_is_not_there_is_put_away(connection: Connection) -> None:
     """There is nothing to work for: the queue is rid of the event, and people get it."""
     place = Place(connection, FailingDecoder(fails=0))
-    # Made under this ledger: an older one might be of a ledger that was lost, and would be waited for.
-    stray = WorkItem(job=make_job_id(datetime.now(UTC)), tenant="default", attempt=1, stage=Stage.DECODE)
+    # Made under this ledger for certain: another might be of a ledger that was lost, and would be waited for.
+    job = make_job_id(datetime.now(UTC) + timedelta(hours=2))
+    stray = WorkItem(job=job, tenant="default", attempt=1, stage=Stage.DECODE)
     await place.bus.publish_work(place.subject(stray.job), stray.to_event(NOW))
 
     async def is_gone() -> bool:
