@@ -1,11 +1,13 @@
 """Each port twice: in memory, and on a real server. What a test sees of a real server is its own by name."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from contract.real import RETENTION, Ports, real_ports, s3_client
+from contract.nats_process import NatsProcess, nats_process
+from contract.real import RETENTION, Ports, RealPorts, real_ports, s3_client
 from servers import RunningNats, RunningS3
 from vitascope.adapters.jetstream import Connection, ensure
 from vitascope.adapters.memory import MemoryBroker, MemoryObjectStore
@@ -35,6 +37,20 @@ async def connection(nats_server: RunningNats) -> AsyncIterator[Connection]:
     async with Connection(nats_server.url) as made:
         await ensure(made)
         yield made
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[NatsProcess]:
+    """A server of the test's own, to stop and to start."""
+    async with nats_process(tmp_path) as process:
+        yield process
+
+
+@pytest.fixture
+async def own_ports(server: NatsProcess) -> AsyncIterator[RealPorts]:
+    async with Connection(server.url) as connection:
+        await ensure(connection)
+        yield real_ports(connection)
 
 
 @pytest.fixture

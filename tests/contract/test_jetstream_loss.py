@@ -2,13 +2,13 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from contract.nats_process import NatsProcess, nats_process
+from contract.nats_process import NatsProcess
 from contract.real import RealPorts, real_ports
 from contract.test_bus import publish, take, work_event
 from contract.test_registry import group_row
@@ -30,19 +30,6 @@ RECOVERY_S = 15.0
 STAMPED = Stamped(queued_record(), 1)
 WORK = work_subject(Stage.DECODE, "pool", STAMPED.record.id)
 EVENT = CloudEvent(id="1", source="s", type="t")
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[NatsProcess]:
-    async with nats_process(tmp_path) as process:
-        yield process
-
-
-@pytest.fixture
-async def own_ports(server: NatsProcess) -> AsyncIterator[RealPorts]:
-    async with Connection(server.url) as connection:
-        await ensure(connection)
-        yield real_ports(connection)
 
 
 async def lose(server: NatsProcess, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.nats_process import NatsProcess, nats_process
+from contract.nats_process import NatsProcess
 from contract.real import RealPorts, real_ports
 from contract.test_bus import QUIET_S, publish, take, work_event
 from contract.waiting import until_true
@@ -27,19 +27,6 @@ STATE_SAVED_S = 1.0
 """The server writes down what it has delivered a moment later; then it knows of it after a kill."""
 RECOVERY_S = 10.0
 """Within this everything works again after the server is back."""
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[NatsProcess]:
-    async with nats_process(tmp_path) as process:
-        yield process
-
-
-@pytest.fixture
-async def own_ports(server: NatsProcess) -> AsyncIterator[RealPorts]:
-    async with Connection(server.url) as connection:
-        await ensure(connection)
-        yield real_ports(connection)
 
 
 async def next_of(news: AsyncIterator[Stamped | None], job: str) -> Stamped:

@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,7 +14,9 @@ import pytest
 import pytest_asyncio
 
 from contract.real import RealPorts, real_ports, s3_client
+from contract.waiting import until
 from doors import JOBS, open_door
+from publishing import publishing
 from records import record_in
 from servers import RunningNats, RunningS3, running_nats
 from unit.publish.kept import name_files, with_files
@@ -32,7 +34,6 @@ from vitascope.local import audit
 from vitascope.publish import Publisher, UrlSigner
 from vitascope.publish.epoch import MARK_KEY
 from vitascope.publish.janitor import Janitor
-from vitascope.publish.publisher import publish_and_clean
 from vitascope.runtime.completeness import Completeness, RebuildMark, save_mark
 from vitascope.runtime.copies import put_copy
 from vitascope.runtime.ports import ObjectEntry, SystemClock, UnfinishedUpload
@@ -128,26 +129,12 @@ async def service(tmp_path: Path, s3_server: RunningS3) -> AsyncIterator[Service
         yield Service(nats, s3_server, real_ports(connection), client, S3ObjectStore(client))
 
 
-async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not await is_so():  # noqa: ASYNC110 (servers change it, which tell nobody)
-            await asyncio.sleep(0.05)
-
-
-@asynccontextmanager
-async def _publishing(service: Service, retention: Retention) -> AsyncIterator[None]:
+def _publishing(service: Service, retention: Retention) -> AbstractAsyncContextManager[None]:
     ports, clock = service.ports, SystemClock()
     janitor = Janitor(
         ports.ledger, ports.bus, ports.registry, service.store, clock=clock, holder="here:1", retention=retention
     )
-    publisher = Publisher(ports.ledger, ports.bus, service.store, clock)
-    task = asyncio.create_task(publish_and_clean(publisher, janitor))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-        assert task.cancelled()
+    return publishing(Publisher(ports.ledger, ports.bus, service.store, clock), janitor)
 
 
 async def test_a_result_expires_and_is_forgotten(service: Service) -> None:
@@ -182,10 +169,10 @@ async def test_a_result_expires_and_is_forgotten(service: Service) -> None:
         async def is_unknown() -> bool:
             return (await client.get(f"{JOBS}/{record.id}")).status_code == 404
 
-        await _until(is_gone)
-        await _until(has_only_its_copy)
+        await until(is_gone, LIMIT_S)
+        await until(has_only_its_copy, LIMIT_S)
         assert "expired" == (await client.get(f"{JOBS}/{record.id}")).json()["status"]
-        await _until(is_unknown)
+        await until(is_unknown, LIMIT_S)
         assert [] == await service.list_classes(record.id)
         assert await ports.ledger.get(record.id) is None
 

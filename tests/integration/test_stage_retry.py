@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from contract.waiting import until
 from records import NOW, queued_record, record_in
 from servers import RunningNats
 from vitascope.adapters.jetstream import Connection, JetStreamBus, JetStreamLedger, ensure
@@ -131,12 +132,6 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outcome, "BACKOFF_S", BACKOFF_S)
 
 
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(SOON_S):
-        while not await holds():  # noqa: ASYNC110 (the server sets no event)
-            await asyncio.sleep(0.02)
-
-
 async def test_decode_that_always_fails_is_tried_three_times(connection: Connection) -> None:
     """With pauses between; then one dead letter tells all, the job has failed, and denoise is not asked for again."""
     place = Place(connection, FailingDecoder(fails=100))
@@ -146,7 +141,7 @@ async def test_decode_that_always_fails_is_tried_three_times(connection: Connect
         return (await place.get(job)).is_terminal and not await place.bus.has_work(place.subject(job.id))
 
     async with place.decoding():
-        await until(is_over)
+        await until(is_over, SOON_S)
         await asyncio.sleep(sum(BACKOFF_S))  # a fourth try would come within this
     tried_s = place.decoder.tried_s
     assert MAX_FAILURES == len(tried_s)
@@ -177,7 +172,7 @@ async def test_decode_that_fails_once_costs_nothing_but_time(connection: Connect
         )
 
     async with place.decoding():
-        await until(is_handed_on)
+        await until(is_handed_on, SOON_S)
     record = await place.get(job)
     assert (State.ENCODING, 0, 1) == (record.state, record.run.failures, record.run.attempt)
     assert 2 == len(place.decoder.tried_s)
@@ -221,8 +216,8 @@ async def test_poison_event_is_put_away(
         return (await place.get(job)).state is State.ENCODING
 
     async with place.decoding():
-        await until(is_put_away)
-        await until(is_done)
+        await until(is_put_away, SOON_S)
+        await until(is_done, SOON_S)
 
 
 async def test_event_of_a_job_that_is_not_there_is_put_away(connection: Connection) -> None:
@@ -237,7 +232,7 @@ async def test_event_of_a_job_that_is_not_there_is_put_away(connection: Connecti
         return not await place.bus.has_work(place.subject(stray.job))
 
     async with place.decoding():
-        await until(is_gone)
+        await until(is_gone, SOON_S)
     letter = await place.dead_letter(stray.job)
     assert letter is not None
     assert f"There is no job {stray.job}." in letter["error"]["message"]

@@ -21,7 +21,13 @@ from vitascope.contracts.jobs import Checkpoint, Engine, JobRecord
 from vitascope.contracts.objects import ObjectClass, latents_key
 from vitascope.contracts.subjects import subject_of_work
 from vitascope.contracts.transitions import StaleAttempt, TransitionError, finish_denoise, note_checkpoint, requeue
-from vitascope.denoise.checkpoint import CheckpointSaver, compute_fingerprint, forget_checkpoint, load_checkpoint
+from vitascope.denoise.checkpoint import (
+    CONTENT_TYPE,
+    CheckpointSaver,
+    compute_fingerprint,
+    forget_checkpoint,
+    load_checkpoint,
+)
 from vitascope.denoise.denoiser import CheckpointUnfit, Denoiser, Stopped
 from vitascope.denoise.grace import Grace
 from vitascope.denoise.group import GroupHeartbeat
@@ -36,7 +42,6 @@ from vitascope.runtime.settings import DenoiseSettings
 from vitascope.runtime.stage import Pulse
 from vitascope.runtime.tenure import Halt, Tenure, Tenures, has_finished, load_record
 
-CONTENT_TYPE = "application/vnd.safetensors"
 MADE = (ObjectClass.CHECKPOINTS, ObjectClass.LATENTS)
 PREEMPT_REST_S = 5.0
 """So long a preempted job is not dispatched again, though its place in the queue is before that of most who wait: the

@@ -67,6 +67,7 @@ def _service(monkeypatch: pytest.MonkeyPatch) -> None:
 def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """A terminal of 80 columns that can be read."""
     screen = io.StringIO()
+    monkeypatch.setenv("TERM", "xterm")  # a terminal called dumb has 80 columns, whatever it is told
     console = Console(file=screen, force_terminal=True, width=80, color_system=None)
     for module in (show, jobs, offers):
         monkeypatch.setattr(module, "out", console)

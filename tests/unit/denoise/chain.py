@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from records import ENGINE, NOW, queued_record
 from vitascope.adapters.memory import HeldTime, MemoryBroker, MemoryObjectStore
 from vitascope.contracts import transitions
 from vitascope.contracts.events import WorkItem, make_work_item
+from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.jobs import Engine, JobRecord, ObjectRef, VideoRequest
 from vitascope.contracts.pools import GroupRow, GroupState
@@ -31,7 +33,7 @@ from vitascope.denoise.group import GroupHeartbeat
 from vitascope.denoise.handler import DenoiseHandler
 from vitascope.encode.handler import EncodeHandler
 from vitascope.runtime.advance import advance
-from vitascope.runtime.ports import Bus, Ledger
+from vitascope.runtime.ports import Bus, Ledger, Stamped
 from vitascope.runtime.settings import DecodeSettings, DenoiseSettings, EncodeSettings
 from vitascope.runtime.stage import Pulse, StageHandler
 
@@ -290,6 +292,20 @@ class Chain:
         """Queued to running, with a new attempt."""
         stamped = await advance(self.ledger, job, lambda record: transitions.start(record, group, NOW))
         return make_work_item(stamped.record, Stage.DENOISE)
+
+    def lose_answer(self, monkeypatch: pytest.MonkeyPatch, is_it: Callable[[JobRecord], bool]) -> list[JobRecord]:
+        """The ledger takes the first record of that kind and the answer is lost; what was taken so."""
+        replace, lost = self.ledger.replace, list[JobRecord]()
+
+        async def replace_and_lose(current: Stamped, changed: JobRecord) -> Stamped:
+            stamped = await replace(current, changed)
+            if is_it(changed) and not lost:
+                lost.append(changed)
+                raise VitascopeError(FailureCode.BUS_UNAVAILABLE)
+            return stamped
+
+        monkeypatch.setattr(self.ledger, "replace", replace_and_lose)
+        return lost
 
     async def requeue(self, job: str) -> None:
         """What the scheduler does first when a group is silent: back to the queue."""

@@ -120,16 +120,7 @@ async def test_checkpoint_that_could_not_be_recorded_goes_with_the_next(
 async def test_checkpoint_whose_record_changed_unseen_stays(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     """The compare-and-set took effect and its answer was lost: what the record points to is there."""
     work = await chain.start()
-    replace, losses = chain.ledger.replace, [1]
-
-    async def replace_and_lose(current: Stamped, changed: JobRecord) -> Stamped:
-        stamped = await replace(current, changed)
-        if changed.run.checkpoint is not None and losses:
-            losses.pop()
-            raise VitascopeError(FailureCode.BUS_UNAVAILABLE)
-        return stamped
-
-    monkeypatch.setattr(chain.ledger, "replace", replace_and_lose)
+    chain.lose_answer(monkeypatch, lambda changed: changed.run.checkpoint is not None)
     chain.denoiser.points.acts[3] = lambda: chain.requeue(work.job)
     with pytest.raises(StaleAttempt):
         await chain.denoise().handle(work, Pulse())

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -138,18 +137,9 @@ async def test_checkpoint_that_cannot_be_saved_stops_nothing(chain: Chain) -> No
 async def test_record_that_moved_though_the_answer_was_lost(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     """A compare-and-set that took effect before the connection broke counts."""
     work = await chain.start()
-    replace, failures = chain.ledger.replace, [1]
-
-    async def replace_and_lose(*args: Any) -> object:
-        stamped = await replace(*args)
-        if stamped.record.state is State.DECODING and failures:
-            failures.pop()
-            raise VitascopeError(FailureCode.BUS_UNAVAILABLE)
-        return stamped
-
-    monkeypatch.setattr(chain.ledger, "replace", replace_and_lose)
+    lost = chain.lose_answer(monkeypatch, lambda changed: changed.state is State.DECODING)
     await chain.denoise().handle(work, Pulse())
-    assert failures == []
+    assert len(lost) == 1
     assert await chain.has_work(work.job, Stage.DECODE)
     assert chain.keys() == ["latents/1/latents.safetensors"]
 

@@ -268,16 +268,7 @@ async def test_drain_outranks_preempt(chain: Chain) -> None:
 async def test_answer_that_was_lost_counts_once(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that went back to the queue though the answer did not come is not changed again."""
     work = await chain.start()
-    replace, failures = chain.ledger.replace, [1]
-
-    async def replace_and_lose(current: Stamped, changed: JobRecord) -> Stamped:
-        stamped = await replace(current, changed)
-        if stamped.record.state is State.QUEUED and failures:
-            failures.pop()
-            raise VitascopeError(FailureCode.BUS_UNAVAILABLE)
-        return stamped
-
-    monkeypatch.setattr(chain.ledger, "replace", replace_and_lose)
+    chain.lose_answer(monkeypatch, lambda changed: changed.state is State.QUEUED)
     chain.denoiser.points.acts[3] = lambda: chain.preempt(work.job)
     with pytest.raises(StaleAttempt):
         await chain.denoise().handle(work, Pulse())

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 from prometheus_client import REGISTRY
 
 from doors import until
+from publishing import publishing
 from records import queued_record, record_in
 from unit.publish.kept import DAY, HOUR, RETENTION, Kept, name_files
 from vitascope.contracts import objects
@@ -22,24 +22,10 @@ from vitascope.publish.epoch import Epoch
 from vitascope.publish.groups_seen import GAP, SILENCE
 from vitascope.publish.janitor import JANITOR_EVERY_S, LEASE_NAME, LEASE_S, WORK_AGE, Janitor, compute_period_s
 from vitascope.publish.orphans import Orphan, OrphanFinder
-from vitascope.publish.publisher import publish_and_clean
 from vitascope.runtime.copies import put_copy
 from vitascope.runtime.ports import UnfinishedUpload
 
 ALL = ["checkpoints", "frames", "inputs", "latents", "outputs", "records"]
-
-
-@asynccontextmanager
-async def _running(kept: Kept, janitor: Janitor) -> AsyncIterator[None]:
-    """The janitor beside the publisher, as the process runs them."""
-    publisher = Publisher(kept.ledger, kept.bus, kept.store, kept.time)
-    task = asyncio.create_task(publish_and_clean(publisher, janitor))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-        assert task.cancelled()
 
 
 async def _publish(kept: Kept, job: str) -> str:
@@ -57,7 +43,7 @@ async def test_from_the_end_to_oblivion(kept: Kept) -> None:
     """Expired in the record, then without files, announced; at last forgotten, with its copy."""
     job = (await kept.add(State.SUCCEEDED)).record.id
     janitor = kept.make_janitor()
-    async with _running(kept, janitor):
+    async with publishing(Publisher(kept.ledger, kept.bus, kept.store, kept.time), janitor):
         await until(lambda: ["inputs", "outputs", "records"] == kept.list_keys(job))
         kept.pass_time(RETENTION.files)
         assert await janitor.run_round()
