@@ -39,7 +39,7 @@ from vitascope.publish.publisher import Publisher
 from vitascope.publish.signing import UrlSigner
 from vitascope.runtime.completeness import Completeness
 from vitascope.runtime.ports import SystemClock
-from vitascope.runtime.settings import DecodeSettings, DenoiseSettings, EncodeSettings, IngressSettings
+from vitascope.runtime.settings import DecodeSettings, DenoiseSettings, EncodeSettings, IngressSettings, S3Settings
 from vitascope.runtime.stage import StageHandler
 from vitascope.runtime.stage_loop import StageLoop
 from vitascope_operator.scheduling.dispatcher import Dispatcher
@@ -167,7 +167,7 @@ async def pipeline(
             S3Client(s3.endpoint, access_key=s3.access_key, secret_key=s3.secret_key, bucket="vitascope")
         )
         await ensure(connection)
-        await ensure_bucket(client, 1)
+        await ensure_bucket(client, S3Settings().retention)
         ledger, bus, registry, store = (
             Counted(port, name, spent, calls)
             for name, port in (

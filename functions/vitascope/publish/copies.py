@@ -1,5 +1,6 @@
 """Copies of records follow the ledger: at every change of state, attempt, checkpoint or latents, and at the end."""
 
+import asyncio
 from collections import OrderedDict
 
 from vitascope.contracts.jobs import JobRecord
@@ -17,20 +18,32 @@ class Copier:
     def __init__(self, ledger: Ledger, store: ObjectStore) -> None:
         self._ledger, self._store = ledger, store
         self._kept: OrderedDict[str, tuple[int, CopyMark]] = OrderedDict()
+        self._under_way: dict[str, asyncio.Event] = {}
 
     async def handle(self, stamped: Stamped) -> None:
         """Have the copy say what the record says; what is in the store already is not written again.
 
-        The copy of a job that has just been accepted is there: the record was created after it.
+        The copy of a job that has just been accepted is there: the record was created after it. Several followers may
+        ask for one job at a time: one writes, the others wait for it.
         """
         record, mark = stamped.record, compute_mark(stamped.record)
+        while (written := self._under_way.get(record.id)) is not None:
+            await written.wait()
         revision, kept = self._kept.get(record.id, (0, None))
         if stamped.revision <= revision or mark == kept:
             return
-        if not _is_new(record):
-            await keep_copy(self._ledger, self._store, record)
-        self._kept[record.id] = stamped.revision, mark
-        self._kept.move_to_end(record.id)
+        written = self._under_way[record.id] = asyncio.Event()
+        try:
+            if not _is_new(record):
+                await keep_copy(self._ledger, self._store, record)
+            self._note(record.id, stamped.revision, mark)
+        finally:
+            del self._under_way[record.id]
+            written.set()
+
+    def _note(self, job: str, revision: int, mark: CopyMark) -> None:
+        self._kept[job] = revision, mark
+        self._kept.move_to_end(job)
         if len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
 

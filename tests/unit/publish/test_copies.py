@@ -1,5 +1,7 @@
 """The copies follow the ledger: what is written, what is not, and who wins."""
 
+import asyncio
+
 import pytest
 
 from doors import World
@@ -42,6 +44,30 @@ async def test_every_change_that_matters_is_copied_once_and_no_other(world: Worl
         await copier.handle(stamped)
         await copier.handle(stamped)
     assert [State.RUNNING, State.QUEUED, State.CANCELLED] == puts.states
+
+
+async def test_one_of_those_who_ask_at_once_writes(world: World) -> None:
+    """All followers see a change at the same time: the copy is written once, and nobody goes on before it is there."""
+    puts, copier, gate, through = Puts(world), Copier(world.broker.ledger, world.store), asyncio.Event(), list[int]()
+    put = world.store.put
+
+    async def put_slowly(key: str, content: bytes, content_type: str) -> object:
+        await gate.wait()
+        return await put(key, content, content_type)
+
+    world.store.put = put_slowly  # type: ignore[method-assign, assignment]
+    stamped = await world.broker.ledger.create(record_in(State.SUCCEEDED))
+
+    async def follow(number: int) -> None:
+        await copier.handle(stamped)
+        through.append(number)
+
+    following = [asyncio.create_task(follow(number), name=f"follower {number}") for number in range(3)]
+    await asyncio.sleep(0)
+    assert [] == through
+    gate.set()
+    await asyncio.gather(*following)
+    assert ([State.SUCCEEDED], 3) == (puts.states, len(through))
 
 
 async def test_two_copiers_in_any_order_leave_the_newest(world: World) -> None:
