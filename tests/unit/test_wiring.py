@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vitascope.catalog import Catalog, load_catalog
-from vitascope.wiring import choose_models
+from vitascope.wiring.models import choose_models
 
 
 @pytest.fixture

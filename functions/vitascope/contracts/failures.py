@@ -39,7 +39,18 @@ class FailureCode(StrEnum):
     NOT_PREEMPTABLE = "not_preemptable"
     CONTENT_EXPIRED = "content_expired"
     UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    ALREADY_EXISTS = "already_exists"
     QUEUE_FULL = "queue_full"
+    QUOTA_EXCEEDED = "quota_exceeded"
+    RATE_LIMITED = "rate_limited"
+    PROMPT_REFUSED = "prompt_refused"
+    SCREEN_UNAVAILABLE = "screen_unavailable"
+    ADDRESS_NOT_ALLOWED = "address_not_allowed"
+    FETCH_FAILED = "fetch_failed"
+    MEDIA_INVALID = "media_invalid"
+    MEDIA_TOO_LARGE = "media_too_large"
+    SYNC_TIMED_OUT = "sync_timed_out"
     SERVICE_UNAVAILABLE = "service_unavailable"
     INTERNAL_ERROR = "internal_error"
     MODEL_FOLDER_INVALID = "model_folder_invalid"
@@ -59,6 +70,7 @@ class FailureCode(StrEnum):
     STORE_FULL = "store_full"
     OBJECT_CORRUPT = "object_corrupt"
     OBJECT_MISSING = "object_missing"
+    OUTPUT_WITHHELD = "output_withheld"
     CANCELLED = "cancelled"
 
 
@@ -93,7 +105,24 @@ FAILURES: dict[FailureCode, FailureRow] = {
     FailureCode.NOT_PREEMPTABLE: FailureRow(_REFUSED, "Only a job that is being denoised can be preempted."),
     FailureCode.CONTENT_EXPIRED: FailureRow(_REFUSED, "The result has expired and its file is gone."),
     FailureCode.UNAUTHENTICATED: FailureRow(_REFUSED, "The API key is missing or not valid."),
+    FailureCode.FORBIDDEN: FailureRow(_REFUSED, "The API key does not allow this."),
+    FailureCode.ALREADY_EXISTS: FailureRow(_REFUSED, "There is one of that name already."),
     FailureCode.QUEUE_FULL: FailureRow(_REFUSED, "The queue is full; send the request again later."),
+    FailureCode.QUOTA_EXCEEDED: FailureRow(_REFUSED, "The tenant's quota is used up."),
+    FailureCode.RATE_LIMITED: FailureRow(_REFUSED, "Too many requests; send them more slowly."),
+    FailureCode.PROMPT_REFUSED: FailureRow(_REFUSED, "The prompt is against the rules of this service."),
+    FailureCode.SCREEN_UNAVAILABLE: FailureRow(
+        _RETRYABLE, "The content check cannot be reached; nothing passes unchecked."
+    ),
+    FailureCode.ADDRESS_NOT_ALLOWED: FailureRow(_REFUSED, "That address is not one that this service connects to."),
+    FailureCode.FETCH_FAILED: FailureRow(_REFUSED, "The media could not be fetched from its address."),
+    FailureCode.MEDIA_INVALID: FailureRow(
+        _REFUSED, "The media is not an image, video or sound that this service reads."
+    ),
+    FailureCode.MEDIA_TOO_LARGE: FailureRow(_REFUSED, "The media is larger or longer than this service takes."),
+    FailureCode.SYNC_TIMED_OUT: FailureRow(
+        _REFUSED, "The video was not ready within the time limit, and was cancelled."
+    ),
     FailureCode.SERVICE_UNAVAILABLE: FailureRow(
         _RETRYABLE,
         "The service cannot take requests at the moment; send it again, with the same Idempotency-Key.",
@@ -119,6 +148,7 @@ FAILURES: dict[FailureCode, FailureRow] = {
     FailureCode.STORE_FULL: FailureRow(_RETRYABLE, "The object store or the disk is full."),
     FailureCode.OBJECT_CORRUPT: FailureRow(_RETRYABLE, "An object came back with another length or checksum."),
     FailureCode.OBJECT_MISSING: FailureRow(_TERMINAL, "An object that the job needs is gone."),
+    FailureCode.OUTPUT_WITHHELD: FailureRow(FailureKind.WITHHELD, "The video is against the rules of this service."),
     FailureCode.CANCELLED: FailureRow(_TERMINAL, "The job was cancelled."),
 }
 

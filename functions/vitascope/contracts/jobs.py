@@ -37,6 +37,31 @@ class ObjectRef(Stored):
     sha256: Sha256
 
 
+class ReferenceRole(StrEnum):
+    """What a piece of media is to the job."""
+
+    IMAGE = "image"
+    VIDEO = "video"
+    AUDIO = "audio"
+    CONTROL = "control"
+    SOURCE_VIDEO = "source_video"
+    SOURCE_AUDIO = "source_audio"
+    VIDEO_MASK = "video_mask"
+    AUDIO_MASK = "audio_mask"
+
+
+class Reference(Stored):
+    """Media that a job starts from: checked, made upright and stored at acceptance. Its name is not kept."""
+
+    role: ReferenceRole
+    object: ObjectRef
+    media_type: str
+    width: int | None = Field(None, description="pixels, upright")
+    height: int | None = Field(None, description="pixels, upright")
+    num_frames: int | None = None
+    duration_s: float | None = None
+
+
 class VideoRequest(Stored):
     """What is to be made. Frozen at acceptance: every value is filled in, the seed included."""
 
@@ -59,7 +84,9 @@ class VideoRequest(Stored):
     seed: int = Field(ge=SEED_MIN, le=SEED_MAX)
     generate_sound: bool = False
     sound_duration_s: float | None = None
-    references: tuple[ObjectRef, ...] = ()
+    references: tuple[Reference, ...] = ()
+    control_type: str | None = None
+    source_job: JobId | None = Field(None, description="the finished job that this one remixes or extends")
     lora: dict[str, JsonValue] | None = None
     video_codec_options: dict[str, str] = Field(default_factory=dict)
     extra_params: dict[str, JsonValue] = Field(default_factory=dict)
@@ -76,6 +103,8 @@ class Admission(Stored):
     price_units: float
     idempotency_key: str | None = None
     body_sha256: Sha256 | None = None
+    callback_url: str | None = Field(None, max_length=1024, description="where the events of this job are posted")
+    door: str | None = Field(None, description="which API made it, if not /v1/video-jobs: `videos`")
 
 
 class Checkpoint(Stored):

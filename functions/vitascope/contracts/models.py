@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from fractions import Fraction
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -41,6 +42,43 @@ class Defaults(Stored):
     guidance_scale: float = Field(5.0, ge=0)
 
 
+class Extra(Stored):
+    """One input of a model's blocks beyond the common fields: the type of `extra_params.NAME`, and its bounds."""
+
+    type: Literal["boolean", "integer", "number", "string"]
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+class LatentEdit(Stored):
+    """A model that keeps masked parts of a source: the grids of its masks, as in MiniMax H3."""
+
+    spatial_px: int = Field(16, ge=1, description="pixels a cell of the latent grid stands for, along each axis")
+    patch: int = Field(2, ge=1, description="cells a token stands for, along each axis")
+    channels: int = Field(24, ge=1, description="latent channels of a cell")
+    audio_rate_hz: float = Field(40.0, gt=0, description="audio latents a second")
+    audio_channels: int = Field(32, ge=1)
+
+
+class Capabilities(Stored):
+    """What a request may ask of a model beyond text and numbers; whatever is not named here is refused by name."""
+
+    max_images: int = Field(0, ge=0)
+    max_videos: int = Field(0, ge=0)
+    max_audios: int = Field(0, ge=0)
+    mixes_references: bool = Field(False, description="whether images and videos may come together")
+    control_types: tuple[str, ...] = ()
+    latent_edit: LatentEdit | None = None
+    has_lora: bool = False
+    has_interpolation: bool = False
+    has_flow_shift: bool = False
+    has_boundary_ratio: bool = False
+    has_true_cfg: bool = False
+    can_extend: bool = Field(False, description="makes a longer video of a finished one; remix needs `max_videos`")
+    extra_params: dict[str, Extra] = Field(default_factory=dict)
+
+
 class ModelEntry(Stored):
     """One model that the service offers.
 
@@ -52,6 +90,7 @@ class ModelEntry(Stored):
         dtype: the precision of the denoise and decode stages, a torch dtype's name.
         tasks: what it can do.
         has_sound: whether it makes audio with the picture.
+        capabilities: what else it can do.
         has_second_guidance: whether it takes `guidance_scale_2`: a second transformer makes the low-noise steps.
     """
 
@@ -63,6 +102,7 @@ class ModelEntry(Stored):
     tasks: tuple[Task, ...] = (Task.T2V,)
     has_sound: bool = False
     has_second_guidance: bool = False
+    capabilities: Capabilities = Capabilities()
     geometry: LatentGeometry = LatentGeometry()
     cost: CostModel = CostModel()
     buckets: tuple[Bucket, ...] = Field(min_length=1)

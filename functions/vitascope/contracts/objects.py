@@ -55,6 +55,11 @@ def record_key(record: JobRecord) -> str:
     return f"{job_prefix(ObjectClass.RECORDS, record)}record.json"
 
 
+def input_key(record_id: str, tenant: str, index: int, suffix: str) -> str:
+    """A piece of reference media, stored before the job's record is; `suffix` is ours, such as `png`."""
+    return f"{ObjectClass.INPUTS}/{tenant}/{record_id}/{index:02d}.{suffix}"
+
+
 def checkpoint_key(record: JobRecord, attempt: int, step: int) -> str:
     """The checkpoint after a step."""
     return f"{attempt_prefix(ObjectClass.CHECKPOINTS, record, attempt)}{step:06d}.safetensors"

@@ -168,7 +168,7 @@ class DenoiseHandler:
     async def _sample(self, tenure: Tenure, pulse: Pulse, feed: ProgressFeed, boundary: StepBoundary) -> Sampled:
         """Run the sampler to its end, or until it is told to stop."""
         engine = self.denoiser.describe(tenure.record.request.model)
-        references = [await self.store.get(reference) for reference in tenure.record.request.references]
+        references = [await self.store.get(reference.object) for reference in tenure.record.request.references]
         resume = await load_checkpoint(self.ledger, self.store, tenure, compute_fingerprint(engine))
         async with self._sampler(pulse):
             if tenure.halt in _BEGINS_NOTHING:

@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import State
 from vitascope.contracts.jobs import JobRecord, ObjectRef
+from vitascope.ingress.caller import GivenCaller
 from vitascope.ingress.door import GivenDoor
 from vitascope.ingress.errors import DoorError
 from vitascope.ingress.lookup import load_job
@@ -47,10 +48,12 @@ async def get_content(
     job: str,
     request: Request,
     door: GivenDoor,
+    caller: GivenCaller,
+    *,
     variant: Annotated[Variant, Query()] = "video",
 ) -> Response:
     """The file of a job that has succeeded. `Range`, `If-Range`, `If-None-Match` and `If-Modified-Since` work."""
-    record = (await load_job(door, job)).record
+    record = (await load_job(door, caller, job)).record
     ref, validators, headers = _describe(record, variant)
     if is_unchanged(validators, request.headers.get("if-none-match"), request.headers.get("if-modified-since")):
         return Response(status_code=304, headers=headers)
@@ -80,10 +83,12 @@ async def head_content(
     job: str,
     request: Request,
     door: GivenDoor,
+    caller: GivenCaller,
+    *,
     variant: Annotated[Variant, Query()] = "video",
 ) -> Response:
     """What GET would say of the whole file."""
-    record = (await load_job(door, job)).record
+    record = (await load_job(door, caller, job)).record
     ref, validators, headers = _describe(record, variant)
     if is_unchanged(validators, request.headers.get("if-none-match"), request.headers.get("if-modified-since")):
         return Response(status_code=304, headers=headers)

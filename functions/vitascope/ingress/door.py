@@ -20,9 +20,6 @@ from vitascope.runtime.job_index import JobIndex
 from vitascope.runtime.ports import Bus, Clock, Ledger, ObjectStore, Registry, SystemClock
 from vitascope.runtime.settings import IngressSettings, S3Settings
 
-TENANT = "default"
-"""Every request is this tenant's until API keys name theirs."""
-
 
 class Signer(Protocol):
     """Makes URLs that open without a key."""

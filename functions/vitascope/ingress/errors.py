@@ -22,31 +22,45 @@ STATUS: Mapping[FailureCode, int] = {
     FailureCode.UNKNOWN_FIELD: 400,
     FailureCode.SHAPE_NOT_ALLOWED: 400,
     FailureCode.CAPABILITY_MISSING: 400,
+    FailureCode.PROMPT_REFUSED: 400,
+    FailureCode.ADDRESS_NOT_ALLOWED: 400,
+    FailureCode.FETCH_FAILED: 400,
+    FailureCode.MEDIA_INVALID: 400,
     FailureCode.UNAUTHENTICATED: 401,
+    FailureCode.FORBIDDEN: 403,
     FailureCode.MODEL_NOT_FOUND: 404,
     FailureCode.NOT_FOUND: 404,
     FailureCode.METHOD_NOT_ALLOWED: 405,
     FailureCode.IDEMPOTENCY_CONFLICT: 409,
+    FailureCode.ALREADY_EXISTS: 409,
     FailureCode.NOT_CANCELLABLE: 409,
     FailureCode.NOT_READY: 409,
     FailureCode.NOT_RETRYABLE: 409,
     FailureCode.NOT_PREEMPTABLE: 409,
     FailureCode.CONTENT_EXPIRED: 410,
     FailureCode.BODY_TOO_LARGE: 413,
+    FailureCode.MEDIA_TOO_LARGE: 413,
     FailureCode.UNSUPPORTED_MEDIA_TYPE: 415,
     FailureCode.QUEUE_FULL: 429,
+    FailureCode.QUOTA_EXCEEDED: 429,
+    FailureCode.RATE_LIMITED: 429,
     FailureCode.INTERNAL_ERROR: 500,
+    FailureCode.SCREEN_UNAVAILABLE: 503,
     FailureCode.SERVICE_UNAVAILABLE: 503,
+    FailureCode.SYNC_TIMED_OUT: 504,
 }
 """Every code that a client can meet as an HTTP error; the rest stands in job records only."""
 
 RETRY_AFTER_S: Mapping[FailureCode, int] = {
     FailureCode.QUEUE_FULL: 30,
+    FailureCode.QUOTA_EXCEEDED: 60,
+    FailureCode.RATE_LIMITED: 1,
+    FailureCode.SCREEN_UNAVAILABLE: 5,
     FailureCode.SERVICE_UNAVAILABLE: 5,
 }
 """What `Retry-After` says: about as long as a place in the queue, and a restart of a server, take."""
 
-_TYPES = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _OUTAGES = frozenset({FailureCode.BUS_UNAVAILABLE, FailureCode.STORE_UNAVAILABLE, FailureCode.STORE_FULL})
 _BY_STATUS = {
     404: FailureCode.NOT_FOUND,

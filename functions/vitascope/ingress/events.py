@@ -16,6 +16,7 @@ from fastapi.responses import StreamingResponse
 from vitascope.contracts.events import Progress
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import STAGE_OF
+from vitascope.ingress.caller import Caller, GivenCaller
 from vitascope.ingress.door import Door, GivenDoor
 from vitascope.ingress.lookup import load_job
 from vitascope.ingress.openapi import describe_errors
@@ -47,30 +48,33 @@ router = APIRouter()
 async def watch_job(
     job: str,
     door: GivenDoor,
+    caller: GivenCaller,
     last_event_id: Annotated[str | None, Header(description="the id of the last event that arrived")] = None,
 ) -> Response:
     """The job's present state at once, then each new state and progress; the stream ends with the job."""
-    stamped = await load_job(door, job)
+    stamped = await load_job(door, caller, job)
     seen = _parse_revision(last_event_id)
     if stamped.record.is_terminal and stamped.revision <= seen:
         return Response(status_code=204)  # tells an EventSource not to come back
     if door.streams.count >= MAX_STREAMS:
         raise VitascopeError(FailureCode.SERVICE_UNAVAILABLE, "Too many streams are open here.")
     return StreamingResponse(
-        stream_events(door, job, seen),
+        stream_events(door, caller, job, seen),
         media_type="text/event-stream",
         headers={"x-accel-buffering": "no"},
     )
 
 
-async def stream_events(door: Door, job: str, seen: int, keep_alive_s: float = KEEP_ALIVE_S) -> AsyncIterator[bytes]:
+async def stream_events(
+    door: Door, caller: Caller, job: str, seen: int, *, keep_alive_s: float = KEEP_ALIVE_S
+) -> AsyncIterator[bytes]:
     """The stream of a job's events newer than revision `seen`, as bytes of `text/event-stream`."""
     news = asyncio.Event()
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + MAX_STREAM_S
     with door.streams.opened(news), door.jobs.listen(job, news) as changes, door.progress.listen(job, news):
         yield f"retry: {RETRY_MS}\n\n".encode()
-        newest = await load_job(door, job)  # after listening began, so that nothing falls between the two
+        newest = await load_job(door, caller, job)  # after listening began, so that nothing falls between the two
         if newest.revision > seen:
             yield _format_status(newest)
         shown: Progress | None = None

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query, Request
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import State
 from vitascope.contracts.ids import is_job_id
-from vitascope.ingress.door import TENANT, Door, GivenDoor
+from vitascope.ingress.caller import GivenCaller
+from vitascope.ingress.door import Door, GivenDoor
 from vitascope.ingress.openapi import describe_errors
 from vitascope.ingress.present import present_job
 from vitascope.ingress.views import JobListView, JobView
@@ -25,6 +26,7 @@ router = APIRouter()
 async def list_jobs(
     request: Request,
     door: GivenDoor,
+    caller: GivenCaller,
     *,
     status: Annotated[list[State] | None, Query(description="only these; may be repeated")] = None,
     order: Annotated[Literal["asc", "desc"], Query(description="by creation")] = "desc",
@@ -36,7 +38,7 @@ async def list_jobs(
     if not await door.jobs.wait_synced(SYNC_TIMEOUT_S):
         raise VitascopeError(FailureCode.SERVICE_UNAVAILABLE, "The list is still being read.")
     states = tuple(dict.fromkeys(status)) if status else tuple(State)
-    page = door.jobs.find_page(TENANT, states, limit=limit, after=after, is_descending=order == "desc")
+    page = door.jobs.find_page(caller.tenant, states, limit=limit, after=after, is_descending=order == "desc")
     found = await asyncio.gather(*(_present(door, job) for job in page.ids))
     return JobListView(
         data=[view for view in found if view is not None],

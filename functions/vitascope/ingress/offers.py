@@ -7,7 +7,8 @@ from vitascope.admission.rate import format_fps
 from vitascope.contracts.flow import State
 from vitascope.contracts.models import ModelEntry
 from vitascope.contracts.shapes import Bucket
-from vitascope.ingress.door import TENANT, GivenDoor
+from vitascope.ingress.caller import GivenCaller
+from vitascope.ingress.door import GivenDoor
 from vitascope.ingress.openapi import describe_errors
 from vitascope.ingress.views import BucketView, GroupView, ModelListView, ModelView, QueueView
 
@@ -22,10 +23,10 @@ async def list_models(door: GivenDoor) -> ModelListView:
 
 
 @router.get("/v1/queue", operation_id="getQueue", summary="The queue", responses=describe_errors())
-async def get_queue(door: GivenDoor) -> QueueView:
+async def get_queue(door: GivenDoor, caller: GivenCaller) -> QueueView:
     """Jobs by state, and the processes that are alive."""
     return QueueView(
-        jobs={state: door.jobs.count(state, TENANT) for state in State},
+        jobs={state: door.jobs.count(state, caller.tenant) for state in State},
         groups=[
             GroupView(
                 pool=row.pool,

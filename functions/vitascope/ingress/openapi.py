@@ -112,13 +112,15 @@ RETRY_ANSWER: dict[int | str, dict[str, Any]] = {
 _MEANINGS = {
     400: "A field is wrong; `param` names it",
     401: "No API key, or a wrong one",
+    403: "The API key does not allow this",
     404: "There is no such job or model",
     409: "The job's state, or an earlier use of the key, forbids it",
     410: "The result has expired",
     413: "The body is too large",
     415: "The body is not JSON",
     416: "The range is past the end of the file",
-    429: "The queue is full",
+    429: "The queue is full, a quota is used up, or requests come too fast; `Retry-After` says when to try again",
+    504: "The video was not ready within the time limit",
     503: "NATS or the object store cannot be reached; `Retry-After` says when to try again",
 }
 

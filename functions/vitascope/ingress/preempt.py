@@ -5,6 +5,7 @@ from fastapi import APIRouter
 
 from vitascope.contracts import transitions
 from vitascope.contracts.failures import FailureCode, VitascopeError
+from vitascope.ingress.caller import GivenCaller
 from vitascope.ingress.control import tell_group
 from vitascope.ingress.door import GivenDoor
 from vitascope.ingress.lookup import load_job
@@ -24,16 +25,16 @@ log = structlog.get_logger(__name__)
     summary="Give a job's GPU group to another",
     responses=describe_errors(404, 409),
 )
-async def preempt_job(job: str, door: GivenDoor) -> JobView:
+async def preempt_job(job: str, door: GivenDoor, caller: GivenCaller) -> JobView:
     """Ask the group to put the job back into the queue at the next step, with a checkpoint: no step is made twice.
 
     Until that has come about the job is `running` with `preempt_requested`, and asking again changes nothing.
     """
-    await load_job(door, job)
+    await load_job(door, caller, job)
     try:
         stamped = await advance(door.deps.ledger, job, transitions.request_preempt)
     except transitions.IllegalTransition as error:
-        state = (await load_job(door, job)).record.state
+        state = (await load_job(door, caller, job)).record.state
         raise VitascopeError(FailureCode.NOT_PREEMPTABLE, f"It is {state}.") from error
     door.jobs.apply(stamped)
     await tell_group(door, stamped.record)

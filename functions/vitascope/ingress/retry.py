@@ -26,6 +26,7 @@ from vitascope.contracts.ids import JobId, make_job_id
 from vitascope.contracts.jobs import Checkpoint, JobRecord, ObjectRef
 from vitascope.contracts.objects import checkpoint_key, latents_key
 from vitascope.contracts.subjects import subject_of_work
+from vitascope.ingress.caller import GivenCaller
 from vitascope.ingress.creation import Accepted, Creator
 from vitascope.ingress.door import Door, GivenDoor
 from vitascope.ingress.lookup import load_job
@@ -58,12 +59,12 @@ class Draw(Stored):
     summary="Try a failed job again",
     responses=RETRY_ANSWER | describe_errors(404, 409, 429),
 )
-async def retry_job(job: str, response: Response, door: GivenDoor) -> JobView:
+async def retry_job(job: str, response: Response, door: GivenDoor, caller: GivenCaller) -> JobView:
     """Make a new job that goes on where a failed one stopped; `reason` says where. The failed job stays as it is.
 
     Asked again for the same job, the answer is the same new job.
     """
-    failed = (await load_job(door, job)).record
+    failed = (await load_job(door, caller, job)).record
     if failed.state is not State.FAILED:
         raise VitascopeError(FailureCode.NOT_RETRYABLE, f"It is {failed.state}.")
     accepted = await _find_known(door, failed) or await _retry(door, failed)

@@ -10,7 +10,8 @@ from vitascope.admission import parse_body
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.ingress.acceptance import Acceptor
 from vitascope.ingress.body import read_json_bytes
-from vitascope.ingress.door import TENANT, Door, GivenDoor
+from vitascope.ingress.caller import GivenCaller
+from vitascope.ingress.door import Door, GivenDoor
 from vitascope.ingress.openapi import SUBMIT_EXTRA, describe_errors
 from vitascope.ingress.present import present_job
 from vitascope.ingress.views import JobView
@@ -33,6 +34,8 @@ async def create_job(
     request: Request,
     response: Response,
     door: GivenDoor,
+    caller: GivenCaller,
+    *,
     idempotency_key: Annotated[
         str | None,
         Header(description="1 to 255 printable ASCII characters; the same key and body give the same job"),
@@ -43,7 +46,7 @@ async def create_job(
         detail = "Idempotency-Key has 1 to 255 printable ASCII characters."
         raise VitascopeError(FailureCode.INVALID_REQUEST, detail, param="Idempotency-Key")
     body = parse_body(await read_json_bytes(request, door.deps.settings.max_body_bytes))
-    accepted = await _make_acceptor(door).accept(TENANT, body, idempotency_key)
+    accepted = await _make_acceptor(door).accept(caller.tenant, body, idempotency_key)
     record = accepted.stamped.record
     log.info(
         "job accepted",

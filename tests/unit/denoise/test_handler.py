@@ -9,6 +9,7 @@ import pytest
 from unit.denoise.chain import STEPS, Chain, GatedStore, compute_latents, settled, until
 from vitascope.contracts.events import Control
 from vitascope.contracts.flow import Stage, State
+from vitascope.contracts.jobs import Reference, ReferenceRole
 from vitascope.contracts.objects import latents_key
 from vitascope.contracts.pools import GroupState
 from vitascope.contracts.transitions import StaleAttempt
@@ -33,7 +34,8 @@ async def test_latents_are_stored_recorded_and_handed_on(chain: Chain) -> None:
 
 async def test_references_reach_the_engine_in_their_order(chain: Chain) -> None:
     """Reference objects come as their bytes."""
-    references = [await chain.store.put(f"inputs/{name}", name.encode(), "image/png") for name in ("b", "a")]
+    stored = [await chain.store.put(f"inputs/{name}", name.encode(), "image/png") for name in ("b", "a")]
+    references = (Reference(role=ReferenceRole.IMAGE, object=ref, media_type="image/png") for ref in stored)
     work = await chain.start(references=tuple(references))
     await chain.denoise().handle(work, Pulse())
     assert list(chain.denoiser.references) == [b"b", b"a"]

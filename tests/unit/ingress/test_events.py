@@ -12,9 +12,11 @@ from fastapi import FastAPI
 from doors import JOBS, World, get_door, open_door, read_error, submit
 from vitascope.contracts import transitions
 from vitascope.contracts.events import Progress
+from vitascope.ingress.caller import Caller
 from vitascope.ingress.events import stream_events
 
 WAIT_S = 10.0
+CALLER = Caller("default")
 
 
 async def _next(stream: AsyncIterator[bytes]) -> tuple[str, dict[str, Any], str]:
@@ -34,7 +36,7 @@ async def test_states_and_progress_until_the_end(world: World, app: FastAPI) -> 
     async with open_door(app) as client:
         job = (await submit(client))["id"]
         door = get_door(app)
-        stream = stream_events(door, job, 0)
+        stream = stream_events(door, CALLER, job, 0)
         assert b"retry: 2000\n\n" == await anext(stream)
         assert ("status", "queued", "1") == _brief(await _next(stream))
         await world.start(job)
@@ -54,7 +56,7 @@ async def test_a_change_that_is_no_news_is_not_sent(world: World, app: FastAPI) 
     """A noted failed try or checkpoint moves the revision, not the state."""
     async with open_door(app) as client:
         job = (await submit(client))["id"]
-        stream = stream_events(get_door(app), job, 0)
+        stream = stream_events(get_door(app), CALLER, job, 0)
         await anext(stream)
         await _next(stream)
         running = await world.start(job)
@@ -71,7 +73,7 @@ async def test_a_change_older_than_what_was_shown_is_not_sent(world: World, app:
         job = (await submit(client))["id"]
         queued = await world.load(job)
         await world.start(job)
-        stream = stream_events(get_door(app), job, 0)
+        stream = stream_events(get_door(app), CALLER, job, 0)
         await anext(stream)
         assert ("status", "running", "2") == _brief(await _next(stream))
         for listener in get_door(app).jobs._listeners[job]:
@@ -85,7 +87,7 @@ async def test_coming_back_shows_only_what_is_new(world: World, app: FastAPI) ->
     async with open_door(app) as client:
         job = (await submit(client))["id"]
         await world.start(job)
-        stream = stream_events(get_door(app), job, 2, keep_alive_s=0.01)
+        stream = stream_events(get_door(app), CALLER, job, 2, keep_alive_s=0.01)
         await anext(stream)
         async with asyncio.timeout(WAIT_S):
             assert b": keep-alive\n\n" == await anext(stream)

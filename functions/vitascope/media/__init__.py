@@ -1,0 +1,1 @@
+"""Reference media: read in a process that can do no harm."""
