@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 from minio import Minio
 
 from faults.plant import Plant
@@ -70,10 +71,18 @@ async def gather(
     evidence.journal = plant.read_journal()
     for job in clients.jobs:
         if job.final["status"] == "succeeded":
-            content = await clients.content(job)
-            evidence.frames[job.id] = await asyncio.to_thread(digest_frames, content)
+            evidence.frames[job.id] = await _digest_file(clients, job)
     await witness.catch_up()
     return evidence
+
+
+async def _digest_file(clients: Clients, job: Job) -> str:
+    """The digest of a finished video's frames; of one that is said to be there and is not, what the door says."""
+    try:
+        content = await clients.content(job)
+    except httpx.HTTPStatusError as error:
+        return f"no file: {error.response.text}"
+    return await asyncio.to_thread(digest_frames, content)
 
 
 def _is_untidy(evidence: Evidence) -> bool:

@@ -13,7 +13,7 @@ from faults.injectors import PAUSE_S, Scene
 from faults.invariants import check_all
 from faults.plant import PlantOptions, running_plant
 from faults.witness import Account, Witness
-from faults.workload import Clients, References, wait_all_ended
+from faults.workload import DRAWN, Clients, References, wait_all_ended
 
 REST_S = 4.0
 SEED = 7
@@ -32,7 +32,7 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene
         Witness(plant.nats_url) as witness,
     ):
         scene = Scene(plant, witness, Clients(plant.url, random.Random(SEED), "whole"), References())
-        await scene.references.make(scene.clients)
+        await scene.references.make(scene.clients, (*DRAWN, "longer"))
         yield scene
         await scene.clients.http.aclose()
 

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -176,9 +176,9 @@ class References:
     def __init__(self) -> None:
         self.frames: dict[tuple[str, int], str] = {}
 
-    async def make(self, clients: Clients) -> None:
+    async def make(self, clients: Clients, kinds: Sequence[str] = DRAWN) -> None:
         """Run each distinct request once."""
-        jobs = [await clients.submit(kind, seed) for kind in DRAWN for seed in range(SEEDS)]
+        jobs = [await clients.submit(kind, seed) for kind in kinds for seed in range(SEEDS)]
         for job in jobs:
             final = await clients.wait(job)
             assert final["status"] == "succeeded", final

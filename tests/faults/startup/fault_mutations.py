@@ -20,6 +20,7 @@ def _break_fence(module: Any) -> None:
     module.check_fence = lambda _record, _attempt, _stage: None
     module.check_successor = lambda _old, _new: None
     module._move = lambda record, state, **changes: module._run(record, state=state, **changes)
+    module.note_checkpoint = lambda record, _attempt, kept: module._run(record, checkpoint=kept, step=kept.step)
 
 
 def _break_event_ids(module: Any) -> None:
