@@ -100,7 +100,7 @@ class Up:
         """The copy of an ended job's record in the object store, as soon as it is there."""
         deadline = time.monotonic() + JOB_DEADLINE_S
         while time.monotonic() < deadline:
-            with self.store().get_object("vitascope", f"records/default/{job}/record.json") as answer:
+            with self.store().get_object("vitascope", f"records/default/{job}/ended.json") as answer:
                 record: dict[str, Any] = json.loads(answer.read())
             if record["run"]["state"] in ENDED:
                 return record

@@ -21,6 +21,7 @@ from records import record_in
 from servers import RunningNats, RunningS3, running_nats
 from unit.publish.kept import name_files, with_files
 from vitascope.adapters.jetstream import Connection, ensure
+from vitascope.adapters.jetstream.ledger import compare_and_set
 from vitascope.adapters.s3 import S3Client, S3ObjectStore, ensure_bucket
 from vitascope.catalog import load_catalog
 from vitascope.contracts import objects
@@ -28,7 +29,7 @@ from vitascope.contracts.events import WorkItem
 from vitascope.contracts.expiry import Retention
 from vitascope.contracts.flow import Stage, State
 from vitascope.contracts.jobs import JobRecord
-from vitascope.contracts.subjects import work_subject
+from vitascope.contracts.subjects import BUCKET_JOBS, work_subject
 from vitascope.ingress import IngressDeps, create_app
 from vitascope.local import audit
 from vitascope.publish import Publisher, UrlSigner
@@ -36,7 +37,7 @@ from vitascope.publish.epoch import MARK_KEY
 from vitascope.publish.janitor import Janitor
 from vitascope.runtime.completeness import Completeness, RebuildMark, save_mark
 from vitascope.runtime.copies import put_copy
-from vitascope.runtime.ports import ObjectEntry, SystemClock, UnfinishedUpload
+from vitascope.runtime.ports import ObjectEntry, SystemClock, UnfinishedUpload, UnreadableRecord
 from vitascope.runtime.settings import IngressSettings
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -218,6 +219,30 @@ async def test_orphans_of_every_kind_and_nothing_else(service: Service, monkeypa
     assert await service.store.size("models/wan/model.safetensors") == 3
     assert ([], [wanted]) == (list(await service.store.list_uploads()), list(await service.ports.bus.list_work()))
     assert [] == list(await service.ports.bus.drop_idle_consumers([])), "the one that nobody uses is gone"
+
+
+async def test_a_record_that_cannot_be_read_stops_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever belongs to its job stays, copy and event included; the orphans of others go."""
+    monkeypatch.setattr("vitascope.publish.janitor.WORK_AGE", timedelta(0))
+    ledger, store, now = OldLedger(service.ports), AgedStore(service.store), SystemClock().now()
+    await service.complete(await ledger.get_birth())
+    damaged, stray = record_in(State.RUNNING, now), record_in(State.QUEUED, now)
+    await put_copy(service.store, damaged)
+    await service.put(*name_files(damaged), *name_files(stray))
+    subject = f"$KV.{BUCKET_JOBS}.{damaged.id}"
+    await compare_and_set(service.ports.connection, subject, b'{"version": 99}', revision=0)
+    with pytest.raises(UnreadableRecord):
+        await service.ports.ledger.get(damaged.id)
+    wanted = await service.publish(damaged.id, Stage.DENOISE, "g0")
+    janitor = Janitor(
+        ledger, service.ports.bus, service.ports.registry, store,
+        clock=SystemClock(), holder="here:1", retention=WEEK,
+    )  # fmt: skip
+    assert await janitor._look()
+    assert await janitor.run_round()
+    assert [] == await service.list_classes(stray.id)
+    assert {kind.value for kind in objects.ObjectClass} == set(await service.list_classes(damaged.id))
+    assert [wanted] == list(await service.ports.bus.list_work())
 
 
 async def test_doctor_looks_at_a_running_service(service: Service) -> None:

@@ -25,6 +25,9 @@ REBUILT_KEY = "state/rebuilt.json"
 """Which ledger holds every accepted job; see `runtime.completeness`."""
 
 
+_LIVE, _ENDED = "record.json", "ended.json"
+
+
 @dataclass(frozen=True)
 class ObjectPlace:
     """What a key says of its object; `attempt` is None where the class has none."""
@@ -35,9 +38,19 @@ class ObjectPlace:
     attempt: int | None
 
     @property
-    def record_key(self) -> str:
-        """The copy of the job's record."""
-        return f"{ObjectClass.RECORDS}/{self.tenant}/{self.job}/record.json"
+    def live_record_key(self) -> str:
+        """The copy of the job's record while it was live."""
+        return f"{ObjectClass.RECORDS}/{self.tenant}/{self.job}/{_LIVE}"
+
+    @property
+    def ended_record_key(self) -> str:
+        """The copy of the job's record once it had ended; in listings it comes before the other."""
+        return f"{ObjectClass.RECORDS}/{self.tenant}/{self.job}/{_ENDED}"
+
+    @property
+    def record_keys(self) -> tuple[str, str]:
+        """Both copies."""
+        return self.ended_record_key, self.live_record_key
 
 
 def job_prefix(kind: ObjectClass, record: JobRecord) -> str:
@@ -51,8 +64,17 @@ def attempt_prefix(kind: ObjectClass, record: JobRecord, attempt: int) -> str:
 
 
 def record_key(record: JobRecord) -> str:
-    """The copy of the record, from which a lost ledger is rebuilt."""
-    return f"{job_prefix(ObjectClass.RECORDS, record)}record.json"
+    """The copy of the record, from which a lost ledger is rebuilt.
+
+    An ended job has one of its own: a write of an older copy that the network held back for minutes cannot undo an end.
+    """
+    return f"{job_prefix(ObjectClass.RECORDS, record)}{_ENDED if record.is_terminal else _LIVE}"
+
+
+def record_keys(record: JobRecord) -> tuple[str, str]:
+    """The copies of a record that there may be: of its end, and of its life."""
+    prefix = job_prefix(ObjectClass.RECORDS, record)
+    return f"{prefix}{_ENDED}", f"{prefix}{_LIVE}"
 
 
 def input_key(record_id: str, tenant: str, index: int, suffix: str) -> str:

@@ -12,7 +12,7 @@ import structlog
 from vitascope.contracts import transitions
 from vitascope.contracts.expiry import Retention, compute_expiry, compute_forgetting
 from vitascope.contracts.flow import State
-from vitascope.contracts.objects import record_key
+from vitascope.contracts.objects import record_keys
 from vitascope.publish.sweep import sweep
 from vitascope.runtime.ports import Conflict, Ledger, ObjectStore, Stamped
 
@@ -62,9 +62,9 @@ class Expirer:
         return True
 
     async def forget(self, stamped: Stamped) -> bool:
-        """Whatever files are left, then the copy, then the record. False if it has changed."""
+        """Whatever files are left, then the copies, then the record. False if it has changed."""
         await sweep(self._store, stamped.record)
-        await self._store.remove([record_key(stamped.record)])
+        await self._store.remove(record_keys(stamped.record))
         try:
             await self._ledger.forget(stamped)
         except Conflict:

@@ -11,6 +11,8 @@ What makes an orphan, so that no outage, no loss of the ledger and no bad clock 
 - A work event of a job that has ended or is gone, or that its job is past or has at another group.
 - An upload in parts that was begun long ago.
 
+Nothing of a job whose record is there and cannot be read is judged: an older version of the product may know it.
+
 All of them must be older than a grace time, and a ledger that is not yet rebuilt judges nothing that is older than
 itself. Every answer of the ledger is newer than the listing that it is about: what is listed had its record before.
 Servers that are away raise `VitascopeError`, and then nothing is found.
@@ -21,6 +23,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+import structlog
 from pydantic import ValidationError
 
 from vitascope.contracts.failures import FailureCode, VitascopeError
@@ -32,12 +35,14 @@ from vitascope.contracts.subjects import WorkPlace, read_work_subject
 from vitascope.publish.epoch import Epoch
 from vitascope.publish.needs import is_needed
 from vitascope.publish.sweep import SWEPT
-from vitascope.runtime.ports import Bus, Ledger, ObjectEntry, ObjectStore, UnfinishedUpload
+from vitascope.runtime.ports import Bus, Ledger, ObjectEntry, ObjectStore, UnfinishedUpload, UnreadableRecord
 
 UPLOAD_AGE = timedelta(hours=6)
 """An upload that was begun so long ago is not going on: the largest object takes minutes."""
 BATCH = 1000
 """Objects of one job that are judged at a time; a longer clip's chunks come in several batches."""
+
+log = structlog.get_logger(__name__)
 
 
 class OrphanKind(StrEnum):
@@ -85,7 +90,7 @@ class OrphanFinder:
                 continue
             if not (epoch.is_ours(entry.modified) and _is_named_under(epoch, place.job)):
                 continue
-            if await self._ledger.get(place.job) is None:
+            if not await self._is_recorded(place.job):
                 yield [Orphan(OrphanKind.COPY, entry.key, "its job was never accepted", entry.bytes)]
 
     async def list_uploads(self, epoch: Epoch) -> list[Orphan]:
@@ -103,7 +108,10 @@ class OrphanFinder:
             place = read_work_subject(subject)
             if place is None:
                 continue
-            current = await self._ledger.get(place.job)
+            try:
+                current = await self._ledger.get(place.job)
+            except UnreadableRecord:
+                continue
             if why := explain_stale(current.record if current else None, place):
                 found.append(Orphan(OrphanKind.WORK, subject, why))
         return found
@@ -128,7 +136,11 @@ class OrphanFinder:
         """The orphans among objects of one job."""
         place = read_place(batch[0].key)
         assert place is not None, "others are not in a batch"
-        current = await self._ledger.get(place.job)
+        try:
+            current = await self._ledger.get(place.job)
+        except UnreadableRecord as error:
+            log.warning("objects not judged", job=place.job, error=str(error))
+            return []
         if current is None:
             return await self._judge_unrecorded(epoch, place, batch)
         record = current.record
@@ -139,14 +151,24 @@ class OrphanFinder:
 
     async def _judge_unrecorded(self, epoch: Epoch, place: ObjectPlace, batch: list[ObjectEntry]) -> list[Orphan]:
         judged = [entry for entry in batch if epoch.is_complete or epoch.is_ours(entry.modified)]
-        if not judged or await self._store.size(place.record_key) is not None:
+        if not judged:
             return []
+        for key in place.record_keys:
+            if await self._store.size(key) is not None:
+                return []
         return [_make(entry, "there is no such job") for entry in judged]
+
+    async def _is_recorded(self, job: str) -> bool:
+        """Whether the ledger has a record of the job, even one that cannot be read."""
+        try:
+            return await self._ledger.get(job) is not None
+        except UnreadableRecord:
+            return True
 
     async def _spare_copied(self, place: ObjectPlace, unneeded: list[ObjectEntry]) -> list[ObjectEntry]:
         """Those that the copy of the record does not need either; none if it cannot be read."""
         try:
-            copy = JobRecord.from_bytes(await self._store.get(place.record_key))
+            copy = JobRecord.from_bytes(await self._store.get(place.live_record_key))
         except ValidationError:
             return []
         except VitascopeError as error:

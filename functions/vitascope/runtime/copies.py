@@ -7,12 +7,16 @@ for the moment between a write and the look that follows.
 
 What an older copy points to is removed only after a newer copy is stored (`keep_copy` first, then remove), or a ledger
 that is lost in between would be rebuilt into a job that lacks its checkpoint or its latents.
+
+A write that its writer gave up may reach the store minutes later, when nobody looks any more (a network that was cut
+delivers what it held). So the copy of an ended record has a key of its own, which no copy of a live one can overwrite.
+A live copy that is older than it should be costs a rebuild steps, and nothing else.
 """
 
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import State
 from vitascope.contracts.jobs import JobRecord
-from vitascope.contracts.objects import record_key
+from vitascope.contracts.objects import record_key, record_keys
 from vitascope.runtime.ports import Ledger, ObjectStore
 
 CONTENT_TYPE = "application/json"
@@ -52,7 +56,7 @@ async def keep_copy(ledger: Ledger, store: ObjectStore, record: JobRecord) -> No
         current = await ledger.get(record.id)
         if current is None:
             if record.state is State.EXPIRED:
-                await store.remove([record_key(record)])
+                await store.remove(record_keys(record))
             return
         if compute_mark(current.record) == compute_mark(record):
             return

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from vitascope.contracts.events import CloudEvent, Control, FramesReady, Progress
+from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.jobs import JobRecord, ObjectRef
 from vitascope.contracts.pools import GroupRow
@@ -36,6 +37,13 @@ class SystemClock:
 
 class Conflict(Exception):
     """Compare-and-set lost: somebody else changed or made it first. Read again and decide anew."""
+
+
+class UnreadableRecord(VitascopeError):
+    """There is a record, and it is not one of ours: damaged, or of a version that this process does not know."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__(FailureCode.INTERNAL_ERROR, f"The record of {job} cannot be read.")
 
 
 # ---- ledger ---------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ When all copies have been read, the ledger is marked as complete. Memory does no
 """
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -99,7 +100,7 @@ class Rebuilder:
         birth, report = await self._ledger.get_birth(), RebuildReport()
         log.info("ledger is being rebuilt", birth=birth.isoformat())
         batch: list[ObjectEntry] = []
-        async for entry in self._store.scan(f"{ObjectClass.RECORDS}/"):
+        async for entry in self._scan():
             batch.append(entry)
             if len(batch) == BATCH:
                 await self._take(batch, None if with_younger else birth, report)
@@ -109,6 +110,16 @@ class Rebuilder:
         await save_mark(self._store, RebuildMark(birth=birth, at=self._clock.now()))
         log.info("ledger is complete", copies=report.copies, live=report.live, ended=report.ended, broken=report.broken)
         return report
+
+    async def _scan(self) -> AsyncIterator[ObjectEntry]:
+        """The copies to go by: of an ended job that of its end, which the listing has first."""
+        ended = ""
+        async for entry in self._store.scan(f"{ObjectClass.RECORDS}/"):
+            place = read_place(entry.key)
+            if place is not None and entry.key == place.ended_record_key:
+                ended = place.job
+            if place is None or entry.key != place.live_record_key or place.job != ended:
+                yield entry
 
     async def _take(self, batch: list[ObjectEntry], birth: datetime | None, report: RebuildReport) -> None:
         places = iter(batch)  # shared: each takes the next one that nobody has
@@ -127,7 +138,7 @@ class Rebuilder:
 
     async def _take_one(self, entry: ObjectEntry, birth: datetime | None, report: RebuildReport) -> None:
         place = read_place(entry.key)
-        if place is None or place.record_key != entry.key:
+        if place is None or entry.key not in place.record_keys:
             report.note_broken(entry.key, "no key of a record")
             return
         current = await self._ledger.get(place.job)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -11,7 +12,7 @@ from vitascope.contracts.events import WorkItem
 from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage
 from vitascope.runtime.fitness import Fitness
-from vitascope.runtime.outcome import MAX_TAKES, OUTAGES, compute_delay_s
+from vitascope.runtime.outcome import MAX_TAKES, OUTAGES, Verdict, compute_delay_s
 from vitascope.runtime.ports import Bus, Clock, Delivery, Ledger
 from vitascope.runtime.settle import Settler
 from vitascope.runtime.stage import StageHandler
@@ -23,6 +24,14 @@ CANCEL_S = 5.0
 """So long a cancelled run, and the end of taking, may take to come to an end."""
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass
+class InHand:
+    """A piece of work that is being tried; `has_failed` counts once it has ended."""
+
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    has_failed: bool = False
 
 
 class StageLoop:
@@ -55,7 +64,7 @@ class StageLoop:
         self._draining, self._has_late = asyncio.Event(), False
         self._taking: asyncio.Task[None] | None = None
         self._runs: set[asyncio.Task[Any]] = set()
-        self._in_hand: dict[str, asyncio.Event] = {}
+        self._in_hand: dict[str, InHand] = {}
 
     @property
     def is_draining(self) -> bool:
@@ -118,13 +127,17 @@ class StageLoop:
             if work is None:
                 await self._settler.reject(delivery, f"This is no event of {self.stage}.")
                 return
-            while (ended := self._in_hand.get(work.message_id)) is not None:
-                await ended.wait()  # sent again because beats were lost; once the run has ended it finds the work done
-            self._in_hand[work.message_id] = asyncio.Event()
+            while (other := self._in_hand.get(work.message_id)) is not None:
+                await other.ended.wait()  # sent again because beats were lost: once that run has ended the work is done
+                if other.has_failed:
+                    await self._hand_back(delivery, compute_delay_s(delivery.deliveries))
+                    return
+            held = self._in_hand[work.message_id] = InHand()
             try:
-                await self._work(delivery, work)
+                held.has_failed = await self._work(delivery, work)
             finally:
-                self._in_hand.pop(work.message_id).set()
+                del self._in_hand[work.message_id]
+                held.ended.set()
         except asyncio.CancelledError:
             await self._hand_back(delivery)
             raise
@@ -137,17 +150,18 @@ class StageLoop:
             )
             await self._hand_back(delivery, compute_delay_s(delivery.deliveries))
 
-    async def _work(self, delivery: Delivery, work: WorkItem) -> None:
+    async def _work(self, delivery: Delivery, work: WorkItem) -> bool:
+        """Whether the work was tried and failed."""
         if self._draining.is_set() or self._fitness.is_ending:
             await delivery.retry(0)
-            return
+            return False
         if delivery.deliveries > MAX_TAKES:
             await self._settler.exhaust(delivery, work)
-            return
+            return False
         run = StageRun(
             self._handler, self._settler, self._fitness, delivery=delivery, work=work, draining=self._draining
         )
-        await run.run()
+        return await run.run() in {Verdict.RETRY, Verdict.FAIL}
 
     def _read(self, delivery: Delivery) -> WorkItem | None:
         try:

@@ -42,8 +42,8 @@ class StageRun:
         self._watchdog = Watchdog(self._pulse, self._stage, self._began_s)
         self._fields = {"job": work.job, "stage": self._stage, "attempt": work.attempt}
 
-    async def run(self) -> None:
-        """Bring the delivery to its end.
+    async def run(self) -> Verdict:
+        """Bring the delivery to its end; what has come of it.
 
         Raises:
             VitascopeError: the outcome could not be recorded; the event comes again.
@@ -55,10 +55,11 @@ class StageRun:
         try:
             with telemetry.STAGE_BUSY.labels(stage=self._stage).track_inprogress():
                 await asyncio.wait({handling, beating}, return_when=asyncio.FIRST_COMPLETED)
-                if handling.done():
-                    await self._settle(handling.result())
-                else:
+                if not handling.done():
                     await self._cut_off(handling, beating.result())
+                    return Verdict.RETRY
+                await self._settle(handling.result())
+                return handling.result().verdict
         finally:
             ours = {handling, beating} - self._fitness.hung
             for task in ours:

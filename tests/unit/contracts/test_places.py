@@ -23,7 +23,8 @@ def test_a_key_says_class_job_and_attempt() -> None:
     expected = [ObjectPlace(k, "default", record.id, a) for k, a in zip(kinds, (3, 12, None, None), strict=True)]
     places = [read_place(key) for key in keys]
     assert expected == places
-    assert {objects.record_key(record)} == {place.record_key for place in places if place}
+    assert {objects.record_keys(record)} == {place.record_keys for place in places if place}
+    assert objects.record_key(record) == objects.record_keys(record)[1]
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,18 @@ async def test_an_ended_job_comes_back_as_it_was(world: World, state: State) -> 
     assert ended == await world.get(ended) == world.read_copy(ended)
 
 
+@pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED, State.CANCELLED, State.EXPIRED])
+async def test_a_write_that_comes_late_undoes_no_end(world: World, state: State) -> None:
+    """The network held an older copy back until long after the newer one."""
+    ended = await world.copy(record_in(state, world.time.now()))
+    running = record_in(State.RUNNING, world.time.now()).model_copy(update={"id": ended.id})
+    await world.copy(running)
+    world.lose()
+    report = await world.rebuild()
+    assert (1, 0, 1) == (report.copies, report.live, report.ended)
+    assert ended == await world.get(ended)
+
+
 @pytest.mark.parametrize(
     ("after", "before"),
     [
@@ -242,7 +254,7 @@ async def test_a_twin_that_was_faster_keeps_its_copy(world: World, monkeypatch: 
     monkeypatch.setattr(world.broker.ledger, "create", come_second)
     report = await world.rebuild()
     assert (1, 0) == (report.present, report.rebuilt)
-    assert ended == await world.get(before) == world.read_copy(before)
+    assert ended == await world.get(before) == world.read_copy(ended)
 
 
 async def test_what_is_gone_from_the_store_is_made_again(world: World) -> None:

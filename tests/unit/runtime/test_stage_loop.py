@@ -12,7 +12,7 @@ from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage, State
 from vitascope.contracts.transitions import StaleAttempt
 from vitascope.runtime import stage_loop
-from vitascope.runtime.outcome import MAX_TAKES
+from vitascope.runtime.outcome import MAX_TAKES, compute_delay_s
 from vitascope.runtime.ports import Bus
 from vitascope.runtime.stage import HandBack, Pulse
 
@@ -57,6 +57,25 @@ async def test_event_that_comes_again_while_it_is_in_hand_is_not_begun_twice() -
         assert not await world.has_work()
     assert State.ENCODING is (await world.record()).state
     assert not world.broker.bus.dead
+
+
+async def test_a_failure_is_spaced_whatever_copies_of_its_event_wait() -> None:
+    """The copy that the bus sent meanwhile does not begin in the moment in which the run has failed."""
+    fail = asyncio.Event()
+    world = World(Stage.DECODE)
+
+    async def work(_work: WorkItem, _pulse: Pulse) -> None:
+        await fail.wait()
+        raise VitascopeError(FailureCode.DECODE_FAILED)
+
+    world.handler.script = [work, waiting]
+    async with world.working(limit=2):
+        await world.pass_time(ACK_WAIT_S + 1)
+        fail.set()
+        await settled()
+        assert 1 == len(world.handler.seen)
+        await world.pass_time(compute_delay_s(MAX_TAKES))
+        assert 2 == len(world.handler.seen)
 
 
 async def test_drain_lets_running_work_hand_back() -> None:

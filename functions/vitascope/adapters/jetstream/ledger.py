@@ -26,7 +26,7 @@ from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.subjects import BUCKET_IDEMPOTENCY, BUCKET_JOBS
 from vitascope.contracts.transitions import check_successor
-from vitascope.runtime.ports import Conflict, Stamped
+from vitascope.runtime.ports import Conflict, Stamped, UnreadableRecord
 
 REMEMBER_TRIES = 3
 """A key that is taken and then gone has expired in between: at most once in its life."""
@@ -55,7 +55,7 @@ class JetStreamLedger:
         try:
             return Stamped(JobRecord.from_bytes(message.payload), message.sequence)
         except ValidationError as error:
-            raise VitascopeError(FailureCode.INTERNAL_ERROR, f"The record of {job} cannot be read.") from error
+            raise UnreadableRecord(job) from error
 
     async def replace(self, current: Stamped, record: JobRecord) -> Stamped:
         """Compare-and-set."""
