@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = (
     *("pipeline_overhead", "throughput", "noop_stages", "encode_720p", "step_overhead", "ledger", "first_video"),
-    *("checkpoints", "preemption"),
+    *("checkpoints", "preemption", "health"),
 )
 
 

@@ -2,6 +2,8 @@
 
 import random
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -23,13 +25,26 @@ def slow_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         yield running
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
-    """The pipeline that all faults of the fixed set are played on, with what its jobs give without a fault."""
+@asynccontextmanager
+async def running_scene(path: Path, name: str) -> AsyncIterator[Scene]:
+    """A pipeline that faults of the fixed set are played on, with what its jobs give without a fault."""
     options = PlantOptions(step_s=0.15, chunk_s=0.12)
-    path = tmp_path_factory.mktemp("plant")
     async with running_plant(path, options, SEED) as plant, Witness(plant.nats_url) as witness:
-        made = Scene(plant, witness, Clients(plant.url, random.Random(SEED), "fixed"), References(), length=0.0)
+        made = Scene(plant, witness, Clients(plant.url, random.Random(SEED), name), References(), length=0.0)
         await made.references.make(made.clients)
         yield made
         await made.clients.http.aclose()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+    """The pipeline that most tests share."""
+    async with running_scene(tmp_path_factory.mktemp("plant"), "fixed") as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def lanes(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Scene, Scene]]:
+    """Two pipelines: most of a fault's time is waiting, so two are played at a time."""
+    async with running_scene(tmp_path_factory.mktemp("lane"), "lane") as made:
+        yield scene, made

@@ -1,4 +1,4 @@
-"""Every fault while jobs are in denoise, in decode and in encode at once."""
+"""Every fault while jobs are in denoise, in decode and in encode at once; two pipelines are disturbed side by side."""
 
 import asyncio
 
@@ -33,7 +33,10 @@ CASES = [
     *(("nonsense event", target) for target in STAGES),
 ]
 
-pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="session")]
+PAIRS = [tuple(CASES[at : at + 2]) for at in range(0, len(CASES), 2)]
+"""Neighbours take about equally long."""
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def fill_stages(scene: Scene) -> list[Job]:
@@ -53,9 +56,18 @@ async def fill_stages(scene: Scene) -> list[Job]:
     return jobs
 
 
-@pytest.mark.parametrize(("name", "target"), CASES, ids=[f"{name} {target}" for name, target in CASES])
-async def test_jobs_in_every_stage_survive(scene: Scene, name: str, target: str) -> None:
+@pytest.mark.parametrize("pair", PAIRS, ids=[" and ".join(map(" ".join, pair)) for pair in PAIRS])
+async def test_jobs_in_every_stage_survive(lanes: tuple[Scene, Scene], pair: tuple[tuple[str, str], ...]) -> None:
     """The jobs end as they would have, with the same frames; a job whose model ran out of memory says so."""
+    both = (survive(scene, name, target) for scene, (name, target) in zip(lanes, pair, strict=False))
+    outcomes = await asyncio.gather(*both, return_exceptions=True)
+    errors = [error for error in outcomes if error is not None]
+    if errors:
+        raise BaseExceptionGroup("jobs did not survive", errors)
+
+
+async def survive(scene: Scene, name: str, target: str) -> None:
+    """Play one fault on full stages, and look at every job afterwards."""
     jobs = await fill_stages(scene)
     await scene.play(BY_NAME[name], target)
     is_fatal = (name, target) == ("model out of memory", "denoise")
@@ -64,5 +76,5 @@ async def test_jobs_in_every_stage_survive(scene: Scene, name: str, target: str)
         if is_fatal and state["status"] == "failed":
             assert "denoise_out_of_memory" == state["error"]["code"]
             continue
-        assert "succeeded" == state["status"], state
-        assert scene.references.frames[job.request] == digest_frames(await scene.clients.content(job))
+        assert "succeeded" == state["status"], (name, target, state)
+        assert scene.references.frames[job.request] == digest_frames(await scene.clients.content(job)), (name, target)

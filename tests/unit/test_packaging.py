@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from importlib import metadata
+from importlib import metadata, resources
 from pathlib import Path
 
 import pytest
@@ -48,6 +48,15 @@ def test_role_imports_no_torch(modules: str) -> None:
     script = f"import sys; import {modules}; print(sorted({HEAVY} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     assert "[]" == ran.stdout.strip()
+
+
+def test_demo_model_is_small() -> None:
+    """It is in every installation: 8 MB at most, whole."""
+    folder = resources.files("vitascope") / "demo_model"
+    with resources.as_file(folder) as path:
+        files = [found for found in path.rglob("*") if found.is_file()]
+    assert {"transformer", "vae", "text_encoder"} <= {found.parent.name for found in files}
+    assert 8_000_000 >= sum(found.stat().st_size for found in files)
 
 
 def test_source_roots_are_no_packages() -> None:
