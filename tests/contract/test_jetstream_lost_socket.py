@@ -1,4 +1,6 @@
-"""A socket that is gone when the client writes to it: the connection is made anew all the same."""
+"""A socket that is gone when the client writes to it or reads from it: the connection is made anew all the same."""
+
+from typing import NoReturn
 
 import pytest
 
@@ -25,6 +27,28 @@ async def test_an_error_while_the_client_closes_does_not_end_the_connection(
 
         monkeypatch.setattr(client._transport, "drain", drain)
         await connection.send("anything", b"")
+        await until_true(lambda: connection.epoch == 2 and connection.is_connected)
+        await connection.flush()
+        assert connection.is_connected
+
+
+async def test_an_error_in_the_midst_of_reading_does_not_end_the_connection(nats_server: RunningNats) -> None:
+    """Reset while writes wait: the client's reading ends, its close fails, and it tells nobody."""
+    async with Connection(nats_server.url) as connection:
+        client = connection._client
+        assert client is not None
+
+        async def drain() -> NoReturn:
+            raise ConnectionResetError("Connection reset by peer")
+
+        async def read(_size: int) -> NoReturn:
+            client._pending.append(b"PING\r\n")
+            client._pending_data_size = len(b"PING\r\n")
+            client._transport.drain = drain
+            raise ConnectionResetError("Connection reset by peer")
+
+        client._transport.read = read
+        await connection.flush()  # its answer ends the read that waits
         await until_true(lambda: connection.epoch == 2 and connection.is_connected)
         await connection.flush()
         assert connection.is_connected

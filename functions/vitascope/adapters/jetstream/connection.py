@@ -234,6 +234,7 @@ class Connection:
                     ping_interval=PING_S,
                     max_outstanding_pings=2,
                 )
+                self._watch_reading(client)
                 for subject, handler in self._lasting.values():
                     await client.subscribe(subject, cb=handler)
             except (TimeoutError, nats.errors.Error, OSError) as error:
@@ -245,6 +246,22 @@ class Connection:
         self._made_anew = asyncio.get_running_loop().create_future()
         for listener in list(self.listeners):
             listener()
+
+    def _watch_reading(self, client: Client) -> None:
+        """Have the end of the client's reading noticed, whatever the client says or fails to say of it.
+
+        It calls nobody back, and leaves the socket open, if that is reset and what it still had to write cannot be
+        written.
+        """
+        reading, transport = client._reading_task, client._transport  # noqa: SLF001 (there is no public sign of it)
+
+        def note(ended: asyncio.Task[None]) -> None:
+            if not ended.cancelled() and (error := ended.exception()) is not None:
+                log.warning("bus.reading_ended", url=self.safe_url, error=f"{type(error).__name__}: {error}")
+                transport.close()
+            asyncio.get_running_loop().call_soon(self._redial_if_lost)
+
+        reading.add_done_callback(note)
 
     def _note(self, error: Exception) -> None:
         """Remember why; a server that turned us away says so once, and what follows is only the closed socket."""
