@@ -22,8 +22,10 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
+from doors import make_reader
 from servers import running_nats, running_s3
 from vitascope.adapters.jetstream import Connection, JetStreamBus, JetStreamLedger, JetStreamRegistry, ensure
+from vitascope.adapters.memory import MemoryBroker
 from vitascope.adapters.s3 import S3Client, S3ObjectStore, ensure_bucket
 from vitascope.catalog import load_catalog
 from vitascope.contracts.jobs import Engine, VideoRequest
@@ -42,6 +44,7 @@ from vitascope.runtime.ports import SystemClock
 from vitascope.runtime.settings import DecodeSettings, DenoiseSettings, EncodeSettings, IngressSettings, S3Settings
 from vitascope.runtime.stage import StageHandler
 from vitascope.runtime.stage_loop import StageLoop
+from vitascope.runtime.tenants import KeptTenants
 from vitascope_operator.scheduling.dispatcher import Dispatcher
 
 BODY = {"prompt": "nothing", "size": "64x64", "frames": 5, "fps": 8, "steps": 2}
@@ -213,11 +216,25 @@ async def start_parts(  # noqa: PLR0917 (the four ports)
     group.ready()
     signer = UrlSigner(store, clock, 3600)
     completeness = Completeness(ledger, store)
-    deps = IngressDeps(IngressSettings(), load_catalog(None), ledger, bus, registry, store, signer, completeness)
+    tenants = KeptTenants(MemoryBroker().tenants, store, clock)  # there are none
+    deps = IngressDeps(
+        settings=IngressSettings(),
+        catalog=load_catalog(None),
+        ledger=ledger,
+        bus=bus,
+        registry=registry,
+        store=store,
+        signer=signer,
+        completeness=completeness,
+        tenants=tenants,
+        references=make_reader(store),
+    )
     app = create_app(deps)
     await stack.enter_async_context(app.router.lifespan_context(app))
     transport = httpx.ASGITransport(app)
-    return await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url="http://door", timeout=60))
+    return await stack.enter_async_context(
+        httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60)
+    )
 
 
 async def end(task: "asyncio.Future[None]") -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,10 +23,14 @@ from vitascope.contracts.objects import REBUILT_KEY
 from vitascope.contracts.pools import GroupRow, GroupState
 from vitascope.ingress import IngressDeps, create_app
 from vitascope.ingress.door import get_door
+from vitascope.ingress.references import ReferenceReader
+from vitascope.outbound import AddressRules, Outbound
 from vitascope.publish.signing import UrlSigner
 from vitascope.runtime.completeness import Completeness, RebuildMark
 from vitascope.runtime.ports import Bus, Ledger, ObjectStore, Stamped
-from vitascope.runtime.settings import IngressSettings
+from vitascope.runtime.settings import IngressSettings, ReferencesSettings
+from vitascope.runtime.tenants import KeptTenants
+from vitascope.screen import PromptScreen
 
 JOBS = "/v1/video-jobs"
 PROMPT = {"prompt": "a red circle moving right on a white background"}
@@ -39,11 +44,28 @@ __all__ = [
     "Faulty",
     "World",
     "get_door",
+    "make_reader",
     "open_door",
     "read_error",
     "submit",
     "until",
 ]
+
+
+def make_reader(
+    store: ObjectStore,
+    *,
+    folder: Path | None = None,
+    outbound: Outbound | None = None,
+    **settings: Any,
+) -> ReferenceReader:
+    """A reader of reference media that reaches the public internet only, so nothing here, unless it is given a way."""
+    return ReferenceReader(
+        ReferencesSettings(**settings),
+        outbound or Outbound(AddressRules()),
+        store,
+        folder or Path(tempfile.gettempdir()),
+    )
 
 
 @dataclass
@@ -72,6 +94,7 @@ class World:
         bus: Bus | None = None,
         store: ObjectStore | None = None,
         catalog: Catalog | None = None,
+        prompt_screen: PromptScreen | None = None,
         **settings: Any,
     ) -> FastAPI:
         """One replica."""
@@ -87,8 +110,13 @@ class World:
             store=chosen,
             signer=UrlSigner(chosen, self.time, 3600),
             completeness=Completeness(self.broker.ledger, self.marks),
+            tenants=KeptTenants(self.broker.tenants, self.store, self.time),
+            references=make_reader(chosen),
+            deliveries=self.broker.deliveries,
+            addresses=Outbound(AddressRules()),
             clock=self.time,
             rng=random.Random(1),
+            prompt_screen=prompt_screen,
         )
         return create_app(deps)
 
@@ -156,7 +184,7 @@ async def open_door(app: FastAPI, **options: Any) -> AsyncIterator[httpx.AsyncCl
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=options.pop("raise_app_exceptions", True))
     async with (
         app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://door", **options) as client,
+        httpx.AsyncClient(transport=transport, base_url="http://localhost", **options) as client,
     ):
         await get_door(app).jobs.wait_synced(5)
         yield client

@@ -12,7 +12,7 @@ MODULE_MAX_LINES = 400
 FUNCTION_MAX_LINES = 60
 # Streams, subjects and object keys are spelt in these modules only; tests may spell what they expect.
 SPELT_IN = {"subjects.py", "objects.py"}
-STREAMS = "WORK|EVENTS|PROGRESS|DEAD|JOBS|GROUPS|LEASES|IDEMPOTENCY"
+STREAMS = "WORK|EVENTS|PROGRESS|DEAD|JOBS|GROUPS|LEASES|IDEMPOTENCY|TENANTS|DELIVERIES"
 SUBJECT = re.compile(rf"vitascope\.(work|events|progress|dead|control)\.|VITASCOPE_({STREAMS})\b")
 OBJECT_KEY = re.compile(r"^(records|inputs|checkpoints|latents|frames|outputs)/")
 

@@ -6,7 +6,7 @@ Only the role's own libraries are imported, so that an image holds no more than 
 import os
 import sys
 
-ROLES = ("ingress", "denoise", "decode", "encode", "publish")
+ROLES = ("ingress", "denoise", "decode", "encode", "publish", "deliver")
 
 
 def main() -> None:

@@ -5,17 +5,26 @@ from datetime import timedelta
 from typing import Protocol
 
 from servers import RunningS3
-from vitascope.adapters.jetstream import Connection, JetStreamBus, JetStreamLedger, JetStreamRegistry
+from vitascope.adapters.jetstream import (
+    Connection,
+    JetStreamBus,
+    JetStreamDeliveryBook,
+    JetStreamLedger,
+    JetStreamRegistry,
+    JetStreamTenantTable,
+)
 from vitascope.adapters.s3 import S3Client
 from vitascope.contracts.expiry import Retention
+from vitascope.runtime.deliveries import DeliveryBook
 from vitascope.runtime.ports import Bus, Ledger, Registry
+from vitascope.runtime.tenants import TenantTable
 
 BUCKET = "contract-tests"
 RETENTION = Retention(files=timedelta(days=7), record=timedelta(days=30))
 
 
 class Ports(Protocol):
-    """A ledger, a bus and a registry."""
+    """A ledger, a bus, a registry, the tenants and the deliveries."""
 
     @property
     def ledger(self) -> Ledger: ...
@@ -26,6 +35,12 @@ class Ports(Protocol):
     @property
     def registry(self) -> Registry: ...
 
+    @property
+    def tenants(self) -> TenantTable: ...
+
+    @property
+    def deliveries(self) -> DeliveryBook: ...
+
 
 @dataclass(frozen=True)
 class RealPorts:
@@ -35,10 +50,19 @@ class RealPorts:
     ledger: JetStreamLedger
     bus: JetStreamBus
     registry: JetStreamRegistry
+    tenants: JetStreamTenantTable
+    deliveries: JetStreamDeliveryBook
 
 
 def real_ports(connection: Connection) -> RealPorts:
-    return RealPorts(connection, JetStreamLedger(connection), JetStreamBus(connection), JetStreamRegistry(connection))
+    return RealPorts(
+        connection,
+        JetStreamLedger(connection),
+        JetStreamBus(connection),
+        JetStreamRegistry(connection),
+        JetStreamTenantTable(connection),
+        JetStreamDeliveryBook(connection),
+    )
 
 
 def s3_client(

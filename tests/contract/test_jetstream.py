@@ -166,8 +166,8 @@ async def test_older_consumer_is_corrected_and_keeps_the_rest(real: RealPorts, u
     """What an older release set otherwise is changed, and what others set is left."""
     config = consumers.plan_consumer(Stage.DECODE, unique, None)
     old = {**config, "ack_wait": 5_000_000_000, "description": "made by hand"}
-    await consumers._write(real.connection, old, "create")
-    await consumers.ensure_consumer(real.connection, Stage.DECODE, unique, None)
+    await consumers._write(real.connection, STREAM_WORK, old, "create")
+    await consumers.ensure_consumer(real.connection, STREAM_WORK, config)
     now = (await consumer_of(real, unique))["config"]
     assert (config["ack_wait"], "made by hand") == (now["ack_wait"], now["description"])
 
@@ -302,6 +302,7 @@ async def test_idle_consumers_are_found_on_every_page(real: RealPorts, unique: s
     """The server shows 256 consumers at a time."""
     groups = [f"g{number}" for number in range(300)]
     for group in groups:
-        await consumers.ensure_consumer(real.connection, Stage.DENOISE, unique, group)
+        wanted = consumers.plan_consumer(Stage.DENOISE, unique, group)
+        await consumers.ensure_consumer(real.connection, STREAM_WORK, wanted)
     dropped = [name for name in await real.bus.drop_idle_consumers({(unique, "g7")}) if unique in name]
     assert sorted(work_consumer(Stage.DENOISE, unique, group) for group in groups if group != "g7") == dropped

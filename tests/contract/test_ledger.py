@@ -12,7 +12,7 @@ from vitascope.contracts import transitions
 from vitascope.contracts.flow import Stage, State
 from vitascope.contracts.jobs import JobRecord
 from vitascope.runtime.advance import advance
-from vitascope.runtime.ports import Conflict, Stamped
+from vitascope.runtime.ports import MIN_HISTORY, Conflict, Stamped
 
 
 async def test_created_record_comes_back_equal(ports: Ports) -> None:
@@ -210,6 +210,38 @@ async def test_watchers_are_told_nothing_of_what_is_forgotten(ports: Ports) -> N
         await ports.ledger.forget(first)
         other = await ports.ledger.create(queued_record())
         assert other == await anext(news)
+
+
+async def test_history_since_a_revision(ports: Ports) -> None:
+    """That revision and each later one, oldest first; of this job alone."""
+    first = await ports.ledger.create(queued_record())
+    other = await ports.ledger.create(queued_record())
+    second = await ports.ledger.replace(first, transitions.start(first.record, "g0", NOW))
+    third = await ports.ledger.replace(second, transitions.cancel(second.record, NOW))
+    job = first.record.id
+    assert [first, second, third] == list(await ports.ledger.read_history(job, first.revision))
+    assert [third] == list(await ports.ledger.read_history(job, third.revision))
+    assert [] == list(await ports.ledger.read_history(job, other.revision))
+    assert [] == list(await ports.ledger.read_history(job, third.revision + 1))
+    assert [] == list(await ports.ledger.read_history(job, 0))
+
+
+async def test_history_that_is_no_longer_kept_is_empty(ports: Ports) -> None:
+    """Only the last revisions are; one that is among them shows all that follow."""
+    stamps = [await ports.ledger.create(queued_record())]
+    for number in range(MIN_HISTORY):
+        run = stamps[0].record.run.model_copy(update={"failures": number})
+        stamps.append(await ports.ledger.replace(stamps[-1], stamps[0].record.model_copy(update={"run": run})))
+    job = stamps[0].record.id
+    assert [] == list(await ports.ledger.read_history(job, stamps[0].revision))
+    assert stamps[1:] == list(await ports.ledger.read_history(job, stamps[1].revision))
+
+
+async def test_forgotten_record_has_no_history(ports: Ports) -> None:
+    """As if it had never been."""
+    first = await ports.ledger.create(queued_record())
+    await ports.ledger.forget(first)
+    assert [] == list(await ports.ledger.read_history(first.record.id, first.revision))
 
 
 async def test_ledger_knows_its_birth(ports: Ports) -> None:

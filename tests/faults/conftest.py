@@ -30,7 +30,9 @@ async def running_scene(path: Path, name: str) -> AsyncIterator[Scene]:
     """A pipeline that faults of the fixed set are played on, with what its jobs give without a fault."""
     options = PlantOptions(step_s=0.15, chunk_s=0.12)
     async with running_plant(path, options, SEED) as plant, Witness(plant.nats_url) as witness:
-        made = Scene(plant, witness, Clients(plant.url, random.Random(SEED), name), References(), length=0.0)
+        made = Scene(
+            plant, witness, Clients(plant.url, plant.receiver.url, random.Random(SEED), name), References(), length=0.0
+        )
         await made.references.make(made.clients)
         yield made
         await made.clients.http.aclose()

@@ -9,6 +9,7 @@ import httpx
 from minio import Minio
 
 from faults.plant import Plant
+from faults.receiver import Hook
 from faults.witness import Account, Witness
 from faults.workload import Clients, Job, References, digest_frames
 
@@ -43,11 +44,18 @@ class Evidence:
     processes: dict[str, list[int]] = field(default_factory=dict)
     expected_processes: dict[str, list[int]] = field(default_factory=dict)
     scratch: list[str] = field(default_factory=list)
+    hooks: list[Hook] = field(default_factory=list)
     frames: dict[str, str] = field(default_factory=dict)
 
 
 async def gather(
-    plant: Plant, clients: Clients, witness: Witness, references: References, spans: list[Span], rest_s: float = REST_S
+    plant: Plant,
+    clients: Clients,
+    witness: Witness,
+    references: References,
+    spans: list[Span],
+    *,
+    rest_s: float = REST_S,
 ) -> Evidence:
     """Wait for rest, then look at everything. What does not come to rest in time is seen as it is."""
     await plant.wait_all_ready()
@@ -63,6 +71,7 @@ async def gather(
             name: told["num_ack_pending"] for name, told in consumers.items() if told["num_ack_pending"]
         }
         evidence.scratch = _list_scratch(plant)
+        evidence.hooks = list(plant.receiver.hooks)
         if time.monotonic() > deadline or not _is_untidy(evidence):
             break
         await asyncio.sleep(1.0)
@@ -86,9 +95,9 @@ async def _digest_file(clients: Clients, job: Job) -> str:
 
 
 def _is_untidy(evidence: Evidence) -> bool:
-    from faults.invariants import check_left  # noqa: PLC0415 (the invariants look at evidence)
+    from faults.invariants import check_hooks, check_left  # noqa: PLC0415 (the invariants look at evidence)
 
-    return bool(list(check_left(evidence)))
+    return bool([*check_left(evidence), *check_hooks(evidence)])
 
 
 def _list_objects(plant: Plant) -> tuple[list[str], list[str]]:

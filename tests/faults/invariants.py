@@ -80,6 +80,18 @@ def check_events(evidence: Evidence) -> Iterator[Violation]:
             yield Violation("terminal event", job.id, f"{dict(found[job.id])} for a job that is {job.final['status']}")
 
 
+def check_hooks(evidence: Evidence) -> Iterator[Violation]:
+    """Exactly one webhook tells of a job's end, once copies of one id are taken for one, and it says what is so."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for hook in evidence.hooks:
+        if hook.state in ENDED:
+            found[hook.job][hook.id] = hook.state
+    for job in evidence.jobs:
+        told = sorted(found[job.id].values())
+        if told != [job.final["status"]]:
+            yield Violation("webhook", job.id, f"{dict(found[job.id])} for a job that is {job.final['status']}")
+
+
 def check_ledger(evidence: Evidence) -> Iterator[Violation]:
     """Attempts and safe steps never fall, states follow each other, and what a record names was made by its attempt."""
     before: dict[str, dict[str, Any]] = {}
@@ -235,6 +247,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     check_ended,
     check_frames,
     check_events,
+    check_hooks,
     check_ledger,
     check_progress,
     check_steps,

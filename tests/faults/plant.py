@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil
 
+from faults.receiver import Receiver, receiving
 from faults.relay import LOOPBACK, Relay
 from servers import without_left_sockets
 from vitascope.local.child import ChildSpec
@@ -89,8 +90,10 @@ class PlantOptions:
 class Plant:
     """The running pipeline. `running_plant` makes one."""
 
-    def __init__(self, folder: DataFolder, ports: dict[str, int], options: PlantOptions, seed: int) -> None:
-        self.folder, self.ports, self.options = folder, ports, options
+    def __init__(
+        self, folder: DataFolder, ports: dict[str, int], options: PlantOptions, *, receiver: Receiver, seed: int
+    ) -> None:
+        self.folder, self.ports, self.options, self.receiver = folder, ports, options, receiver
         self.place = folder.path / "faults"
         self.relays: dict[tuple[str, str], Relay] = {}
         self.reports: list[ChildReport] = []
@@ -222,6 +225,7 @@ class Plant:
                 "VITASCOPE_DENOISE__CHECKPOINT_EVERY": str(CHECKPOINT_EVERY),
                 "VITASCOPE_DENOISE__MIN_STEP_S": str(options.step_s),
                 "VITASCOPE_ENCODE__PRESET": "ultrafast",
+                "VITASCOPE_WEBHOOKS__ALLOW_NETWORKS": json.dumps([f"{LOOPBACK}/32"]),
                 "OMP_NUM_THREADS": "1",
                 "PYTHONPATH": os.pathsep.join(filter(None, (str(STARTUP), os.environ.get("PYTHONPATH")))),
                 "FAULTS_FOLDER": str(self.place),
@@ -245,7 +249,8 @@ async def running_plant(path: Path, options: PlantOptions | None = None, seed: i
         stack.enter_context(without_left_sockets(folder))
         servers = settle_ports(folder.run / "ports.json", (*NATS_PORTS, *S3_PORTS), {})
         own = settle_ports(folder.run / "pipeline-ports.json", name_ports(GROUPS), {})
-        plant = Plant(folder, {**servers, **own}, chosen, seed)
+        receiver = await stack.enter_async_context(receiving())
+        plant = Plant(folder, {**servers, **own}, chosen, receiver=receiver, seed=seed)
         stack.push_async_callback(_stop_relays, plant)
         supervisor = await stack.enter_async_context(Supervisor(folder, restarts=RESTARTS, on_report=plant.note))
         nats, s3 = NatsServer(folder, plant.ports), S3Server(folder, plant.ports)

@@ -57,7 +57,8 @@ async def soak(given: argparse.Namespace, out: Path) -> Report:
     rng = random.Random(given.seed)
     options = PlantOptions(engine=given.engine, mutation=given.mutation, small_disks=given.small_disks)
     async with running_plant(out / "plant", options, given.seed) as plant, Witness(plant.nats_url) as witness:
-        clients, references = Clients(plant.url, random.Random(rng.random()), f"soak-{given.seed}"), References()
+        clients = Clients(plant.url, plant.receiver.url, random.Random(rng.random()), f"soak-{given.seed}")
+        references = References()
         await references.make(clients)
         scene = Scene(plant, witness, clients, references, random.Random(rng.random()))
         playing = asyncio.create_task(play_all(scene, given.faults, given.only), name="faults")

@@ -7,7 +7,7 @@ import pytest
 from faults.injectors import BY_NAME, SERVERS, STAGES, Scene
 from faults.workload import ENDED, Job, digest_frames
 
-PARTS = ("scheduler", "publish", "denoise", "decode", "encode", "ingress")
+PARTS = ("scheduler", "publish", "deliver", "denoise", "decode", "encode", "ingress")
 STATES = frozenset({"running", "decoding", "encoding"})
 FILL = ("clip", "clip", "long")
 CASES = [

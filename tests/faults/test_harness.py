@@ -31,7 +31,9 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene
         running_plant(tmp_path_factory.mktemp("bugs"), options, SEED) as plant,
         Witness(plant.nats_url) as witness,
     ):
-        scene = Scene(plant, witness, Clients(plant.url, random.Random(SEED), "whole"), References())
+        scene = Scene(
+            plant, witness, Clients(plant.url, plant.receiver.url, random.Random(SEED), "whole"), References()
+        )
         await scene.references.make(scene.clients, (*DRAWN, "longer"))
         yield scene
         await scene.clients.http.aclose()
@@ -43,7 +45,9 @@ async def mutate(scene: Scene, bug: str, parts: set[str]) -> Clients:
     await restart(scene, *(parts | BUGGY))
     BUGGY.clear()
     BUGGY.update(parts)
-    return Clients(scene.plant.url, random.Random(SEED), bug.replace(" ", "-") or "whole-product")
+    return Clients(
+        scene.plant.url, scene.plant.receiver.url, random.Random(SEED), bug.replace(" ", "-") or "whole-product"
+    )
 
 
 async def restart(scene: Scene, *parts: str) -> None:

@@ -43,6 +43,7 @@ class Job:
     key: str
     kind: str
     seed: int
+    callback_url: str
     id: str = ""
     is_cancelled: bool = False
     final: dict[str, Any] = field(default_factory=dict)
@@ -55,25 +56,25 @@ class Job:
     @property
     def body(self) -> dict[str, Any]:
         """What is sent."""
-        return {"prompt": PROMPT, "fps": 8, "seed": self.seed, **KINDS[self.kind]}
+        return {"prompt": PROMPT, "fps": 8, "seed": self.seed, "callback_url": self.callback_url, **KINDS[self.kind]}
 
 
 class Clients:
     """The users of a pipeline."""
 
-    def __init__(self, url: str, rng: random.Random, name: str = "job") -> None:
-        self._url, self._rng, self._name = url, rng, name
+    def __init__(self, url: str, callback_url: str, rng: random.Random, name: str = "job") -> None:
+        self._url, self._callback_url, self._rng, self._name = url, callback_url, rng, name
         self.jobs: list[Job] = []
         self.http = httpx.AsyncClient(base_url=url, timeout=TIMEOUT)
         self.refused: list[str] = []
 
     def draw(self) -> Job:
         """A request by chance."""
-        return Job(self._next_key(), self._rng.choice(DRAWN), self._rng.randrange(SEEDS))
+        return Job(self._next_key(), self._rng.choice(DRAWN), self._rng.randrange(SEEDS), self._callback_url)
 
     async def submit(self, kind: str = "", seed: int = 0) -> Job:
         """Send a request until it is answered."""
-        job = Job(self._next_key(), kind, seed) if kind else self.draw()
+        job = Job(self._next_key(), kind, seed, self._callback_url) if kind else self.draw()
         self.jobs.append(job)
         answer = await self.call("POST", "/v1/video-jobs", json=job.body, headers={"Idempotency-Key": job.key})
         job.id = answer["id"]

@@ -183,17 +183,25 @@ async def test_a_file_that_breaks_off_is_not_taken_for_whole() -> None:
         pytest.param(b"GET / HTTP/9\r\n\r\n", id="version"),
         pytest.param(b"\x16\x03\x01\x02\x00", id="tls"),
         pytest.param(b"POST /v1/video-jobs HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", id="length"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\nIdempotency-Key: a\x01b\r\n\r\n", id="control byte"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\nbad header: a\r\n\r\n", id="header name"),
     ],
 )
 async def test_what_is_no_http_does_no_harm(raw: bytes) -> None:
-    """The connection ends, the door stays open."""
+    """It is told so in the one shape, the connection ends, the door stays open."""
     async with _serving(World().make_app()) as (client, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", client.base_url.port)
         writer.write(raw + b"\r\n\r\n")
         async with asyncio.timeout(WAIT_S):
-            await reader.read()
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
         writer.close()
         await writer.wait_closed()
+        assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert b"x-content-type-options: nosniff" in head
+        assert ("invalid_request", "invalid_request_error") == tuple(
+            json.loads(body)["error"][name] for name in ("code", "type")
+        )
+        assert f"content-length: {len(body)}".encode() in head
         await submit(client)
 
 

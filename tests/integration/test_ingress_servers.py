@@ -9,7 +9,7 @@ import pytest_asyncio
 from fastapi import FastAPI
 
 from contract.real import RETENTION, real_ports, s3_client
-from doors import JOBS, PROMPT, get_door, open_door, submit
+from doors import JOBS, PROMPT, get_door, make_reader, open_door, submit
 from records import ENGINE
 from servers import RunningNats, RunningS3
 from vitascope.adapters.jetstream import Connection, ensure
@@ -28,6 +28,7 @@ from vitascope.runtime.completeness import Completeness
 from vitascope.runtime.ports import SystemClock
 from vitascope.runtime.rebuild import Rebuilder
 from vitascope.runtime.settings import IngressSettings
+from vitascope.runtime.tenants import KeptTenants
 
 TURNS = 3_000
 
@@ -51,6 +52,8 @@ async def pair(nats_server: RunningNats, s3_server: RunningS3) -> AsyncIterator[
                 store=store,
                 signer=UrlSigner(store, clock, 3600),
                 completeness=Completeness(ports.ledger, store),
+                tenants=KeptTenants(ports.tenants, store, clock),
+                references=make_reader(store),
             )
             for ports in (real_ports(one), real_ports(two))
         ]

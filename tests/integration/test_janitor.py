@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from contract.real import RealPorts, real_ports, s3_client
 from contract.waiting import until
-from doors import JOBS, open_door
+from doors import JOBS, make_reader, open_door
 from publishing import publishing
 from records import record_in
 from servers import RunningNats, RunningS3, running_nats
@@ -39,6 +39,7 @@ from vitascope.runtime.completeness import Completeness, RebuildMark, save_mark
 from vitascope.runtime.copies import put_copy
 from vitascope.runtime.ports import ObjectEntry, SystemClock, UnfinishedUpload, UnreadableRecord
 from vitascope.runtime.settings import IngressSettings
+from vitascope.runtime.tenants import KeptTenants
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 WEEK = Retention(files=7 * DAY, record=30 * DAY)
@@ -151,6 +152,8 @@ async def test_a_result_expires_and_is_forgotten(service: Service) -> None:
         store=service.store,
         signer=UrlSigner(service.store, clock, 3600),
         completeness=Completeness(ports.ledger, service.store),
+        tenants=KeptTenants(ports.tenants, service.store, clock),
+        references=make_reader(service.store),
         retention=SOON,
     )
     record = await service.add(State.SUCCEEDED)

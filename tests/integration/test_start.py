@@ -35,10 +35,11 @@ async def run_role(module: str, role: str, env: dict[str, str], cwd: Path) -> tu
     [
         ("vitascope", "ingress"),
         ("vitascope", "publish"),
+        ("vitascope", "deliver"),
         ("vitascope", "encode"),
         ("vitascope_operator", "schedule"),
     ],
-    ids=["ingress", "publish", "encode", "schedule"],
+    ids=["ingress", "publish", "deliver", "encode", "schedule"],
 )
 async def test_store_out_of_reach_is_said_at_once(
     nats_server: RunningNats, tmp_path: Path, module: str, role: str
@@ -73,3 +74,10 @@ async def test_scheduler_names_a_bad_setting(tmp_path: Path) -> None:
     """As every other role does, and with the status that tells a supervisor not to try again."""
     status, errors = await run_role("vitascope_operator", "schedule", {"VITASCOPE_SCHEDULER__LEASE_S": "x"}, tmp_path)
     assert (os.EX_CONFIG, True) == (status, "VITASCOPE_SCHEDULER__LEASE_S" in errors), errors
+
+
+async def test_a_door_without_keys_opens_on_loopback_only(tmp_path: Path) -> None:
+    """Bound elsewhere it does not start, whatever its servers do, and names what would help."""
+    status, errors = await run_role("vitascope", "ingress", {"VITASCOPE_INGRESS__HOST": "0.0.0.0"}, tmp_path)
+    names = ["VITASCOPE_INGRESS__HOST", "VITASCOPE_INGRESS__API_KEY", "VITASCOPE_INGRESS__JWT__ISSUER"]
+    assert (os.EX_CONFIG, names) == (status, [name for name in names if name in errors]), errors

@@ -12,6 +12,7 @@ HEAVY = {"torch", "diffusers", "transformers"}
 ROLES = {
     "ingress": "vitascope.ingress.app, vitascope.ingress.serve, vitascope.publish.signing, vitascope.wiring",
     "publish": "vitascope.publish.publisher, vitascope.wiring",
+    "deliver": "vitascope.publish.webhooks, vitascope.wiring.webhooks, vitascope.wiring",
     "encode": "vitascope.encode.handler, vitascope.runtime.serving, vitascope.wiring",
     "schedule": "vitascope_operator.wiring",
     "command line": "vitascope.cli.app",

@@ -1,47 +1,39 @@
 """Admit a request: every field checked, every value filled in, the price known, or refused by the field's name."""
 
-import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from types import MappingProxyType
 
 from pydantic import JsonValue
 
+from vitascope.admission.callback import read_callback_url
+from vitascope.admission.capabilities import check_known
 from vitascope.admission.codec import read_codec_options
+from vitascope.admission.control import read_control_type
 from vitascope.admission.deadline import read_start_deadline
+from vitascope.admission.edit import choose_kept
+from vitascope.admission.extras import lift, read_extras
 from vitascope.admission.fields import Fields, echo, refuse
+from vitascope.admission.interpolation import read_interpolation
+from vitascope.admission.lora import read_lora
+from vitascope.admission.media_rules import check_media
+from vitascope.admission.numbers import Numbers, read_numbers
 from vitascope.admission.price import compute_gpu_s, compute_price_units
-from vitascope.admission.rate import read_fps
+from vitascope.admission.references import check_counts, check_read, check_together, choose_task
 from vitascope.admission.shape import read_bucket
 from vitascope.admission.text import read_labels, read_negative_prompt, read_prompt
 from vitascope.contracts.failures import FailureCode, VitascopeError
-from vitascope.contracts.jobs import SEED_MAX, SEED_MIN, Admission, Tier, VideoRequest
-from vitascope.contracts.models import ModelEntry, Task
+from vitascope.contracts.ids import JobId
+from vitascope.contracts.jobs import Admission, Reference, ReferenceRole, Tier, VideoRequest
+from vitascope.contracts.models import ModelEntry
 from vitascope.contracts.shapes import Bucket
 
 ACCEPT_MAX_BYTES = 6 * 1024
 """Of request and admission as stored: leaves a quarter of `RECORD_MAX_BYTES` to what the job adds in its life."""
 MAX_LISTED_MODELS = 10
 """Names that a refusal lists."""
-MAX_NAME_CHARS = 64
-"""An unknown field's name that is longer is not repeated as `param`."""
-
-FIELDS = frozenset(
-    {
-        "model", "prompt", "negative_prompt", "size", "width", "height", "frames", "num_frames", "fps", "steps",
-        "num_inference_steps", "guidance", "guidance_scale", "guidance_scale_2", "seed", "tier", "start_deadline",
-        "labels", "generate_sound", "video_codec_options",
-    },
-)  # fmt: skip
-"""What a body may hold, every spelling of it."""
-CAPABILITY_FIELDS = frozenset(
-    {
-        "input_reference", "image_reference", "video_reference", "audio_reference", "image", "video", "audio", "mask",
-        "control", "lora", "extra_params", "flow_shift", "boundary_ratio", "true_cfg_scale", "sound_duration",
-        "enable_frame_interpolation",
-    },
-)  # fmt: skip
-"""Fields that have a meaning, but for no model of any catalog yet: refused by name, never dropped without a word."""
+NO_MASKS: Mapping[ReferenceRole, bytes] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -63,7 +55,7 @@ def choose_model(body: Mapping[str, JsonValue], entries: Sequence[ModelEntry]) -
     return entry
 
 
-def admit(
+def admit(  # noqa: PLR0913 (one keyword for each thing that comes beside the body)
     body: Mapping[str, JsonValue],
     entry: ModelEntry,
     *,
@@ -72,25 +64,43 @@ def admit(
     drawn_seed: int,
     idempotency_key: str | None = None,
     body_sha256: str | None = None,
+    references: Sequence[Reference] = (),
+    masks: Mapping[ReferenceRole, bytes] = NO_MASKS,
+    source_job: JobId | None = None,
+    door: str | None = None,
 ) -> Admitted:
     """Check a body against a model. The same arguments give the same answer.
 
+    A mask of `MASK_MAX_BYTES` takes most of a second to check: with masks, call it from a thread of its own.
+
     Args:
-        body: the parsed JSON object.
+        body: the parsed JSON object. It may name the media that `references` were read from; only the names count.
         entry: the model that `choose_model` found.
         tenant: who asks.
         now: counts for a start deadline in seconds.
         drawn_seed: the seed of a request that has none.
         idempotency_key: kept in the record.
         body_sha256: kept in the record.
+        references: the media, read, checked and stored.
+        masks: the contents of the masks among them, by role: UTF-8 text, JSON numbers.
+        source_job: the finished job whose video is among the references, if one is.
+        door: kept in the record.
 
     Raises:
         VitascopeError: of kind `refused`, with the field at fault as `param`.
     """
-    _check_known(body, entry)
-    fields = Fields(body)
-    bucket = read_bucket(fields, entry)
-    request = _read_request(fields, entry, bucket, tenant=tenant, drawn_seed=drawn_seed)
+    check_known(body, entry)
+    names = [name for name, value in body.items() if value is not None]
+    roles = [reference.role for reference in references]
+    check_together(names)
+    check_read(names, references)
+    check_counts(roles, entry)
+    fields = Fields(lift(body))
+    numbers = read_numbers(fields, entry, drawn_seed)
+    bucket = read_bucket(fields, entry, numbers.fps)
+    check_media(references, entry)
+    kept = choose_kept(references, masks, entry, bucket=bucket, fps=numbers.fps)
+    request = _read_request(fields, entry, bucket, numbers, tenant=tenant, references=kept, source_job=source_job)
     gpu_s = compute_gpu_s(entry, bucket, request.num_inference_steps)
     admission = Admission(
         bucket=bucket.name,
@@ -100,33 +110,43 @@ def admit(
         price_units=compute_price_units(gpu_s),
         idempotency_key=idempotency_key,
         body_sha256=body_sha256,
+        callback_url=read_callback_url(fields),
+        door=door,
     )
     _check_size(request, admission)
     return Admitted(request, admission, read_start_deadline(fields, now))
 
 
-def _read_request(fields: Fields, entry: ModelEntry, bucket: Bucket, *, tenant: str, drawn_seed: int) -> VideoRequest:
-    limits, defaults = entry.limits, entry.defaults
-    steps = fields.read_int("steps", "num_inference_steps", low=limits.min_steps, high=limits.max_steps)
-    guidance = fields.read_number("guidance", "guidance_scale", low=0, high=limits.max_guidance)
-    seed = fields.read_int("seed", low=SEED_MIN, high=SEED_MAX)
+def _read_request(
+    fields: Fields,
+    entry: ModelEntry,
+    bucket: Bucket,
+    numbers: Numbers,
+    *,
+    tenant: str,
+    references: tuple[Reference, ...],
+    source_job: JobId | None,
+) -> VideoRequest:
+    control_type = read_control_type(fields, entry)
     return VideoRequest(
         tenant=tenant,
         tier=_read_tier(fields),
         model=entry.name,
-        task=Task.T2V,
+        task=choose_task(references, entry),
         prompt=read_prompt(fields),
         negative_prompt=read_negative_prompt(fields),
         width=bucket.width,
         height=bucket.height,
         num_frames=bucket.num_frames,
-        fps=read_fps(fields, limits, defaults.fps),
-        num_inference_steps=defaults.num_inference_steps if steps is None else steps,
-        guidance_scale=defaults.guidance_scale if guidance is None else guidance,
-        guidance_scale_2=fields.read_number("guidance_scale_2", low=0, high=limits.max_guidance),
-        seed=drawn_seed if seed is None else seed,
+        **asdict(numbers),
         generate_sound=fields.read_bool("generate_sound") or False,
+        references=references,
+        control_type=control_type,
+        source_job=source_job,
+        lora=read_lora(fields, entry),
+        interpolation=read_interpolation(fields),
         video_codec_options=read_codec_options(fields),
+        extra_params=read_extras(fields, entry, control_type),
         labels=read_labels(fields),
     )
 
@@ -140,26 +160,11 @@ def _read_tier(fields: Fields) -> Tier:
     return Tier(tier)
 
 
-def _check_known(body: Mapping[str, JsonValue], entry: ModelEntry) -> None:
-    """Refuse fields that nobody knows, and those that the model has no use for."""
-    fields = Fields(body)
-    lacks = set(CAPABILITY_FIELDS)
-    lacks |= set() if entry.has_sound or not fields.read_bool("generate_sound") else {"generate_sound"}
-    lacks |= set() if entry.has_second_guidance else {"guidance_scale_2"}
-    for name, value in body.items():
-        if name in lacks and value is not None:
-            raise VitascopeError(FailureCode.CAPABILITY_MISSING, f"{entry.name} does not take {name}.", param=name)
-        if name not in FIELDS | CAPABILITY_FIELDS:
-            near = difflib.get_close_matches(name[:40], FIELDS, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            param = name if name.isascii() and name.isprintable() and len(name) <= MAX_NAME_CHARS else None
-            raise VitascopeError(FailureCode.UNKNOWN_FIELD, f"It is {echo(name)}.{hint}", param=param)
-
-
 def _check_size(request: VideoRequest, admission: Admission) -> None:
     size = sum(len(part.model_dump_json(exclude_none=True).encode()) for part in (request, admission))
     if size > ACCEPT_MAX_BYTES:
         raise refuse(
             "prompt",
-            f"Prompts, labels and options take {size} bytes together as JSON; at most {ACCEPT_MAX_BYTES} are kept.",
+            f"Prompts, labels, options and references take {size} bytes together as JSON; "
+            f"at most {ACCEPT_MAX_BYTES} are kept.",
         )

@@ -14,7 +14,7 @@ _OPTIONS = ("crf", "preset")
 
 def read_codec_options(fields: Fields) -> dict[str, str]:
     """The options as the encoder takes them; what is absent is the encode pool's own setting."""
-    options = fields.read_map(FIELD)
+    options = fields.read_map(FIELD, f"extra_params.{FIELD}")
     for name in options:
         if name not in _OPTIONS:
             allowed = ", ".join(_OPTIONS)

@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Iterable
+from fractions import Fraction
 from itertools import groupby
 
 from pydantic import JsonValue
 
+from vitascope.admission.aspect import RATIO, check_proportions, read_size_by_ratio
 from vitascope.admission.fields import Fields, echo, refuse
+from vitascope.admission.seconds import FIELD as SECONDS
+from vitascope.admission.seconds import count_frames, find_by_seconds, read_seconds
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.models import ModelEntry
-from vitascope.contracts.shapes import Bucket
+from vitascope.contracts.shapes import Bucket, compute_duration_s
 
 MAX_LISTED_SIZES = 12
 """Sizes that a refusal lists; the rest is counted."""
@@ -17,22 +21,41 @@ MAX_LISTED_SIZES = 12
 _SIZE = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})")
 
 
-def read_bucket(fields: Fields, entry: ModelEntry) -> Bucket:
-    """The bucket that the request names; what it leaves out is the model's default."""
+def read_bucket(fields: Fields, entry: ModelEntry, fps: Fraction) -> Bucket:
+    """The bucket that the request names; what it leaves out is the model's default.
+
+    A frame count beats `seconds`. Seconds alone mean the bucket that lasts so long at `fps`, to within a frame.
+
+    Raises:
+        VitascopeError: `shape_not_allowed`, with the nearest and the allowed; `invalid_request`.
+    """
     size_name, width, height = _read_size(fields, entry)
+    if width > 0 and height > 0:
+        check_proportions(fields, width, height)
     frames_name, frames = fields.find("frames", "num_frames")
-    num_frames = entry.defaults.num_frames if frames is None else _check_int(frames_name, frames)
-    bucket = entry.find_bucket(width, height, num_frames)
+    seconds = read_seconds(fields)
+    if frames is None and seconds is not None:
+        sized = [bucket for bucket in entry.buckets if (bucket.width, bucket.height) == (width, height)]
+        frames_name, num_frames = SECONDS, count_frames(seconds, fps)
+        bucket = find_by_seconds(sized, seconds, fps)
+    else:
+        num_frames = entry.defaults.num_frames if frames is None else _check_int(frames_name, frames)
+        bucket = entry.find_bucket(width, height, num_frames)
     if bucket is not None:
         return bucket
-    nearest = entry.nearest_bucket(width, height, num_frames)
     has_size = any((b.width, b.height) == (width, height) for b in entry.buckets)
     raise VitascopeError(
         FailureCode.SHAPE_NOT_ALLOWED,
         f"{entry.name} does not make {echo(width)}x{echo(height)} with {echo(num_frames)} frames; the nearest is "
-        f"{nearest.size} with {nearest.num_frames} frames. It makes {format_buckets(entry.buckets)}.",
+        f"{_describe(entry.nearest_bucket(width, height, num_frames), fps if frames_name == SECONDS else None)}. "
+        f"It makes {format_buckets(entry.buckets)}.",
         param=frames_name if has_size else size_name,
     )
+
+
+def _describe(bucket: Bucket, fps: Fraction | None) -> str:
+    lasts = f" ({float(compute_duration_s(bucket.num_frames, fps)):.3f} s)" if fps is not None else ""
+    return f"{bucket.size} with {bucket.num_frames} frames{lasts}"
 
 
 def format_buckets(buckets: Iterable[Bucket]) -> str:
@@ -57,6 +80,8 @@ def _read_size(fields: Fields, entry: ModelEntry) -> tuple[str, int, int]:
     if len(given) == 1:
         missing = "height" if "width" in given else "width"
         raise refuse(missing, "width and height are sent together, or neither.")
+    if size is None and not given and (chosen := read_size_by_ratio(fields, entry)) is not None:
+        return RATIO, *chosen
     if size is None:
         defaults = entry.defaults
         width, height = given.get("width", defaults.width), given.get("height", defaults.height)

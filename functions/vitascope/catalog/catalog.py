@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from vitascope.catalog.capabilities import find_faults
 from vitascope.catalog.demo import make_demo_entry
 from vitascope.contracts.ids import TOKEN_PATTERN
 from vitascope.contracts.models import ModelEntry
@@ -90,11 +91,19 @@ def _unknown_fields(model: BaseModel) -> Iterator[str]:
     """Fields that a contract keeps but does not know: in a file that people write, they are slips of the pen."""
     yield from model.model_extra or ()
     for name in type(model).model_fields:
-        content = getattr(model, name)
-        for index, part in enumerate(content if isinstance(content, tuple) else (content,)):
+        for here, part in _parts(name, getattr(model, name)):
             if isinstance(part, BaseModel):
-                here = f"{name}.{index}" if isinstance(content, tuple) else name
                 yield from (f"{here}.{field}" for field in _unknown_fields(part))
+
+
+def _parts(name: str, content: object) -> Iterator[tuple[str, object]]:
+    """What a field holds, each with its place."""
+    if isinstance(content, tuple):
+        yield from ((f"{name}.{index}", part) for index, part in enumerate(content))
+    elif isinstance(content, dict):
+        yield from ((f"{name}.{key}", part) for key, part in content.items())
+    else:
+        yield name, content
 
 
 def _check_entry(place: str, entry: ModelEntry) -> None:
@@ -115,6 +124,8 @@ def _check_entry(place: str, entry: ModelEntry) -> None:
     }
     for field in (field for field, is_inside in inside.items() if not is_inside):
         raise CatalogInvalid(f"{place}: defaults.{field}: is outside the model's own limits")
+    for field, reason in find_faults(entry):
+        raise CatalogInvalid(f"{place}: {field}: {reason}")
 
 
 def _check_unique(place: Path | str, field: str, names: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from vitascope.contracts.models import Defaults, Limits, ModelEntry
+from vitascope.contracts.models import Capabilities, Defaults, Limits, ModelEntry
 from vitascope.contracts.shapes import Bucket, CostModel, LatentGeometry
 
 DEMO_NAME = "tiny-wan"
@@ -34,6 +34,7 @@ def make_demo_entry() -> ModelEntry:
         dtype="float32",
         geometry=_GEOMETRY,
         cost=_COST,
+        capabilities=Capabilities(has_flow_shift=True),
         buckets=buckets,
         defaults=Defaults(
             width=64,

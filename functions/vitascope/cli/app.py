@@ -12,6 +12,7 @@ from vitascope.cli import recover as recovery
 from vitascope.cli.exits import CommandError, Exit
 from vitascope.cli.generate import Wish, generate_video
 from vitascope.cli.show import print_error, print_json
+from vitascope.cli.tenants import tenants_app
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 jobs_app = typer.Typer(help="Look at jobs, cancel them, try them again, fetch their videos.", no_args_is_help=True)
 app.add_typer(jobs_app, name="jobs")
+app.add_typer(tenants_app, name="tenants")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="The job's id, vj_…")]

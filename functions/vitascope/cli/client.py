@@ -82,6 +82,13 @@ class Client:
             return response.is_success, body
         raise make_foreign(response) if response.is_success else make_refusal(response)
 
+    def ask(self, method: str, path: str, shape: Json | None, *, json: Json | None = None) -> Json:
+        """Any other request; without a shape the answer has no body."""
+        response = self._send(method, path, json=json)
+        if shape is None and response.is_success:
+            return {}
+        return read_answer(response, shape or {})
+
     def download(self, job: str, path: Path) -> int:
         """Write the finished video to a file, whole or not at all; returns its length in bytes."""
         partial = path.with_name(f".{path.name}.partial")

@@ -17,6 +17,8 @@ from vitascope.contracts.jobs import JobRecord
 
 TYPE_PREFIX = "dev.vitascope"
 SPEC_VERSION = "1.0"
+CALLBACK_EXTENSION = "callback"
+"""Set if the job has a callback address, so that only then somebody has to look it up in the record."""
 EVENT_MAX_BYTES = 64 * 1024
 """A message may not be larger: references travel, tensors never do."""
 
@@ -126,7 +128,11 @@ def make_job_event(record: JobRecord, revision: int, now: datetime) -> CloudEven
         subject=record.id,
         time=now,
         data=record_view,
-        extensions={"sequence": str(revision), "partitionkey": record.id},
+        extensions={
+            "sequence": str(revision),
+            "partitionkey": record.id,
+            **({CALLBACK_EXTENSION: "1"} if record.admission.callback_url else {}),
+        },
     )
 
 

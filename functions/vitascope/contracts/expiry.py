@@ -8,6 +8,8 @@ from vitascope.contracts.jobs import JobRecord
 
 SCRATCH = timedelta(days=2)
 """How long a failed job's latents and checkpoint wait for somebody who tries it again."""
+DELETED = timedelta(days=1)
+"""How long the record of a deleted job stays: quotas of a day count what it cost."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,13 @@ def compute_expiry(record: JobRecord, retention: Retention) -> datetime | None:
     """
     if record.state is State.EXPIRED:
         return record.times.expires
+    if record.times.deleted is not None:
+        return record.times.deleted
     if not record.is_terminal or record.times.finished is None:
         return None
-    kept = min(SCRATCH, retention.files) if record.state is State.FAILED else retention.files
+    own = record.admission.kept_days
+    files = retention.files if own is None else min(timedelta(days=own), retention.files)
+    kept = min(SCRATCH, files) if record.state is State.FAILED else files
     return max(record.times.finished, record.times.created) + kept
 
 
@@ -40,4 +46,4 @@ def compute_forgetting(record: JobRecord, retention: Retention) -> datetime | No
     """The moment from which the record of an expired job is to be forgotten; None for all others."""
     if record.state is not State.EXPIRED or record.times.expires is None:
         return None
-    return record.times.expires + retention.record
+    return record.times.expires + (retention.record if record.times.deleted is None else min(DELETED, retention.record))

@@ -34,3 +34,8 @@ def read_job_time(job: str) -> datetime:
 def is_job_id(text: str) -> bool:
     """Whether the text could be a job id; anything else must not reach a key or a subject."""
     return re.fullmatch(JOB_PATTERN, text) is not None and not text.endswith("\n")  # `$` also matches before a newline
+
+
+def is_token(text: str) -> bool:
+    """Whether the text could name a tenant, pool or group; anything else must not reach a key or a subject."""
+    return re.fullmatch(TOKEN_PATTERN, text) is not None and not text.endswith("\n")  # as in `is_job_id`

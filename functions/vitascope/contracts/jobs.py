@@ -60,6 +60,23 @@ class Reference(Stored):
     height: int | None = Field(None, description="pixels, upright")
     num_frames: int | None = None
     duration_s: float | None = None
+    has_audio: bool | None = Field(None, description="whether a video has sound; None where nobody looked")
+
+
+class Lora(Stored):
+    """A fine-tuning to apply for this job."""
+
+    name: str
+    path: str
+    scale: float = 1.0
+    int_id: int | None = None
+
+
+class FrameInterpolation(Stored):
+    """Frames to make between those of the model: `2 ** exp - 1` in each gap."""
+
+    exp: int = 1
+    scale: float = 1.0
 
 
 class VideoRequest(Stored):
@@ -87,7 +104,8 @@ class VideoRequest(Stored):
     references: tuple[Reference, ...] = ()
     control_type: str | None = None
     source_job: JobId | None = Field(None, description="the finished job that this one remixes or extends")
-    lora: dict[str, JsonValue] | None = None
+    lora: Lora | None = None
+    interpolation: FrameInterpolation | None = None
     video_codec_options: dict[str, str] = Field(default_factory=dict)
     extra_params: dict[str, JsonValue] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
@@ -104,7 +122,10 @@ class Admission(Stored):
     idempotency_key: str | None = None
     body_sha256: Sha256 | None = None
     callback_url: str | None = Field(None, max_length=1024, description="where the events of this job are posted")
+    kept_days: float | None = Field(None, gt=0, description="its tenant's own retention, if that is shorter")
     door: str | None = Field(None, description="which API made it, if not /v1/video-jobs: `videos`")
+    quality: str | None = Field(None, description="the `quality` of /v1/videos, which shows it again")
+    wants_metrics: bool = Field(False, description="whether /v1/videos was asked for `metrics`")
 
 
 class Checkpoint(Stored):
@@ -152,11 +173,13 @@ class Result(Stored):
 
     output: ObjectRef | None = None
     thumbnail: ObjectRef | None = None
+    spritesheet: ObjectRef | None = None
     num_frames: int | None = None
     fps: Fraction | None = None
     duration_s: float | None = None
     has_audio: bool = False
     actual_gpu_s: float = 0.0
+    billed_units: float = Field(0.0, description="what is charged: the price once it has succeeded, else nothing")
     engine: Engine | None = None
     stage_s: dict[str, float] = Field(default_factory=dict, description="seconds each stage worked, by stage")
 
@@ -173,6 +196,7 @@ class Times(Stored):
     encoded: AwareDatetime | None = None
     finished: AwareDatetime | None = None
     expires: AwareDatetime | None = None
+    deleted: AwareDatetime | None = Field(None, description="its owner no longer sees it; the record goes a day later")
 
 
 class JobRecord(Stored):

@@ -42,6 +42,10 @@ class Defaults(Stored):
     guidance_scale: float = Field(5.0, ge=0)
 
 
+MediaKind = Literal["image", "video", "audio", "control", "source_video", "source_audio"]
+"""References with rules: the roles of `contracts.jobs.ReferenceRole` that are media."""
+
+
 class Extra(Stored):
     """One input of a model's blocks beyond the common fields: the type of `extra_params.NAME`, and its bounds."""
 
@@ -51,14 +55,47 @@ class Extra(Stored):
     choices: tuple[str, ...] = ()
 
 
+class MediaRule(Stored):
+    """What a model asks of references of one kind; None asks for nothing."""
+
+    min_side_px: int | None = Field(None, ge=1)
+    max_side_px: int | None = Field(None, ge=1)
+    min_ratio: float | None = Field(None, gt=0, description="width over height")
+    max_ratio: float | None = Field(None, gt=0)
+    min_s: float | None = Field(None, ge=0)
+    max_s: float | None = Field(None, gt=0)
+    max_total_s: float | None = Field(None, gt=0, description="of all references of the kind together")
+    min_fps: float | None = Field(None, gt=0)
+    max_fps: float | None = Field(None, gt=0)
+
+
+CYCLE = (1, 4, 4, 4, 4)
+"""Frames that each latent of a cycle folds, of a model with masks."""
+CYCLE_END = (1, 4)
+"""Frames of the latents after the last whole cycle."""
+
+
 class LatentEdit(Stored):
-    """A model that keeps masked parts of a source: the grids of its masks, as in MiniMax H3."""
+    """A model that keeps masked parts of a source: the grids of its masks, as in MiniMax H3.
+
+    A clip has 17 n + 5 frames: each 17 fold into latents as `CYCLE` says, the last 5 as `CYCLE_END` does.
+    """
 
     spatial_px: int = Field(16, ge=1, description="pixels a cell of the latent grid stands for, along each axis")
     patch: int = Field(2, ge=1, description="cells a token stands for, along each axis")
     channels: int = Field(24, ge=1, description="latent channels of a cell")
     audio_rate_hz: float = Field(40.0, gt=0, description="audio latents a second")
     audio_channels: int = Field(32, ge=1)
+    video_mask_input: str = Field("video_mask", description="the block input that takes the model mask")
+    video_restore_input: str = Field("video_restore_mask", description="the block input that takes the restore mask")
+    audio_mask_input: str = Field("audio_mask", description="the block input that takes the sound's model mask")
+    audio_restore_input: str = Field("audio_restore_mask", description="the same for the sound's restore mask")
+
+    def fits(self, bucket: Bucket) -> bool:
+        """Whether a shape is made of whole tokens and whole cycles."""
+        token_px, rest = self.spatial_px * self.patch, bucket.num_frames - sum(CYCLE_END)
+        is_whole = bucket.width % token_px == 0 and bucket.height % token_px == 0
+        return is_whole and rest >= 0 and rest % sum(CYCLE) == 0
 
 
 class Capabilities(Stored):
@@ -67,10 +104,13 @@ class Capabilities(Stored):
     max_images: int = Field(0, ge=0)
     max_videos: int = Field(0, ge=0)
     max_audios: int = Field(0, ge=0)
+    media_rules: dict[MediaKind, MediaRule] = Field(default_factory=dict)
     mixes_references: bool = Field(False, description="whether images and videos may come together")
     control_types: tuple[str, ...] = ()
+    control_options: dict[str, Extra] = Field(default_factory=dict, description="what `extra_params.TYPE` may hold")
     latent_edit: LatentEdit | None = None
     has_lora: bool = False
+    lora_sources: tuple[str, ...] = Field((), description="what the path of a LoRA must begin with: folders, buckets")
     has_interpolation: bool = False
     has_flow_shift: bool = False
     has_boundary_ratio: bool = False

@@ -23,6 +23,8 @@ PROBE_KEY = "state/probe"
 """An object that is not there: asking for it shows whether the store answers and knows our keys."""
 REBUILT_KEY = "state/rebuilt.json"
 """Which ledger holds every accepted job; see `runtime.completeness`."""
+TENANTS_PREFIX = "state/tenants/"
+"""The copies of the tenants' documents; see `runtime.tenants`."""
 
 
 _LIVE, _ENDED = "record.json", "ended.json"
@@ -82,6 +84,11 @@ def input_key(record_id: str, tenant: str, index: int, suffix: str) -> str:
     return f"{ObjectClass.INPUTS}/{tenant}/{record_id}/{index:02d}.{suffix}"
 
 
+def inherit_input_key(key: str, record: JobRecord) -> str:
+    """The key under which another job's input belongs to this one."""
+    return f"{job_prefix(ObjectClass.INPUTS, record)}{key.rpartition('/')[2]}"
+
+
 def checkpoint_key(record: JobRecord, attempt: int, step: int) -> str:
     """The checkpoint after a step."""
     return f"{attempt_prefix(ObjectClass.CHECKPOINTS, record, attempt)}{step:06d}.safetensors"
@@ -112,6 +119,11 @@ def thumbnail_key(record: JobRecord, attempt: int) -> str:
     return f"{attempt_prefix(ObjectClass.OUTPUTS, record, attempt)}thumbnail.jpg"
 
 
+def spritesheet_key(record: JobRecord, attempt: int) -> str:
+    """Frames of the finished video in one picture."""
+    return f"{attempt_prefix(ObjectClass.OUTPUTS, record, attempt)}spritesheet.jpg"
+
+
 def read_place(key: str) -> ObjectPlace | None:
     """The class, job and attempt of an object; None if the key is not one that this module spells."""
     kind, _, rest = key.partition("/")
@@ -121,6 +133,11 @@ def read_place(key: str) -> ObjectPlace | None:
         return None
     attempt = re.match(r"[0-9]+(?=/)", rest)
     return ObjectPlace(ObjectClass(kind), tenant, job, int(attempt.group()) if attempt else None)
+
+
+def tenant_key(tenant: str) -> str:
+    """The copy of a tenant's document; it never expires."""
+    return f"{TENANTS_PREFIX}{tenant}.json"
 
 
 def publish_mark_key(follower: str) -> str:

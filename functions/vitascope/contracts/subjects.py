@@ -14,6 +14,11 @@ BUCKET_JOBS = "VITASCOPE_JOBS"
 BUCKET_IDEMPOTENCY = "VITASCOPE_IDEMPOTENCY"
 BUCKET_GROUPS = "VITASCOPE_GROUPS"
 BUCKET_LEASES = "VITASCOPE_LEASES"
+BUCKET_TENANTS = "VITASCOPE_TENANTS"
+BUCKET_DELIVERIES = "VITASCOPE_DELIVERIES"
+
+WEBHOOK_CONSUMER = "webhooks"
+"""The durable consumer of all public events."""
 
 WORK_ALL = "vitascope.work.>"
 WORK_DENOISE = f"{WORK_ALL[:-1]}{Stage.DENOISE}."
@@ -94,6 +99,11 @@ def control_subject(group: str) -> str:
 def dead_subject(stage: Stage, job: str) -> str:
     """Where an event goes that failed past its last try."""
     return f"vitascope.dead.{stage}.{job}"
+
+
+def dead_event_subject(job: str) -> str:
+    """Where a public event goes that cannot be read."""
+    return f"vitascope.dead.webhook.{job}"
 
 
 def group_key(pool: str, group: str) -> str:

@@ -177,9 +177,17 @@ def succeed(record: JobRecord, attempt: int, result: Result, *, stage_s: float, 
     """Encoding to succeeded. Of `result` the fields about the file are taken; the rest is the record's own."""
     check_fence(record, attempt, Stage.ENCODE)
     changed = _move(record, State.SUCCEEDED, failures=0, reason=None)
-    file_fields = ("output", "thumbnail", "num_frames", "fps", "duration_s", "has_audio")
-    changed = _result(changed, Stage.ENCODE, stage_s, **{name: getattr(result, name) for name in file_fields})
+    file_fields = ("output", "thumbnail", "spritesheet", "num_frames", "fps", "duration_s", "has_audio")
+    made = {name: getattr(result, name) for name in file_fields}
+    changed = _result(changed, Stage.ENCODE, stage_s, billed_units=record.admission.price_units, **made)
     return _stamp(changed, encoded=now, finished=now)
+
+
+def withhold(record: JobRecord, attempt: int, failure: Failure, *, stage_s: float, now: datetime) -> JobRecord:
+    """Encoding to withheld: the clip is finished, nobody may see it, and it is not billed. Its file is not uploaded."""
+    check_fence(record, attempt, Stage.ENCODE)
+    changed = _move(record, State.WITHHELD, failure=failure, failures=0, reason=FAILURES[failure.code].sentence)
+    return _stamp(_result(changed, Stage.ENCODE, stage_s), finished=now)
 
 
 def fail(record: JobRecord, attempt: int, failure: Failure, now: datetime, *, gpu_s: float = 0.0) -> JobRecord:
@@ -207,6 +215,22 @@ def cancel(record: JobRecord, now: datetime) -> JobRecord:
 def expire(record: JobRecord, now: datetime) -> JobRecord:
     """A terminal state to expired: the files may go from now on."""
     return _stamp(_move(record, State.EXPIRED, reason="the result has expired"), expires=now)
+
+
+def delete(record: JobRecord, now: datetime) -> JobRecord:
+    """Take a job away from its owner: a live one is cancelled, an ended one expires at once, and its files go.
+
+    A deleted record comes back unchanged, so that deleting twice is the same as once.
+
+    Raises:
+        IllegalTransition: it has expired already; there is nothing left of it but the record, which may be forgotten.
+    """
+    if record.times.deleted is not None:
+        return record
+    if record.is_terminal:
+        return _stamp(_move(record, State.EXPIRED, reason="deleted by the client"), expires=now, deleted=now)
+    cancelled = _move(record, State.CANCELLED, reason="deleted by the client", group=None)
+    return _stamp(cancelled, finished=now, deleted=now)
 
 
 def retry(

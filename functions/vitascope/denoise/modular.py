@@ -1,22 +1,28 @@
 """The real denoiser: `vitascope.engine` models by name."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.jobs import Engine, VideoRequest
+from vitascope.contracts.models import LatentEdit, Task
 from vitascope.denoise.denoiser import CheckpointUnfit, OnStep
+from vitascope.denoise.edit import read_edit
+from vitascope.denoise.extras import gather_extras
+from vitascope.denoise.references import make_proof_media, read_references
 from vitascope.engine.denoise_model import DenoiseModel
 from vitascope.engine.errors import BlobError, DeviceMemoryError, RequestError
 from vitascope.engine.inputs import GenerationInputs
 from vitascope.engine.loop import StepReport
 
+PROOF_SIZE, PROOF_FRAMES = (64, 64), 9
 PROOF = GenerationInputs(
     prompt="a",
     seed=0,
-    width=64,
-    height=64,
-    num_frames=9,
+    width=PROOF_SIZE[0],
+    height=PROOF_SIZE[1],
+    num_frames=PROOF_FRAMES,
     num_inference_steps=1,
     guidance_scale=1.0,
 )
@@ -25,9 +31,15 @@ PROOF = GenerationInputs(
 
 @dataclass(frozen=True)
 class ModularDenoiser:
-    """A `Denoiser` over the models that this process has loaded."""
+    """A `Denoiser` over the models that this process has loaded.
+
+    Attributes:
+        models: by name.
+        edits: the grids of those that keep masked parts of a source, by name.
+    """
 
     models: Mapping[str, DenoiseModel]
+    edits: Mapping[str, LatentEdit] = field(default_factory=dict)
 
     def describe(self, model: str) -> Engine:
         """See `Denoiser`."""
@@ -45,10 +57,11 @@ class ModularDenoiser:
     def run(self, request: VideoRequest, references: Sequence[bytes], on_step: OnStep, resume: bytes | None) -> bytes:
         """See `Denoiser`."""
         model = self._get(request.model)
-        if references:
-            raise VitascopeError(FailureCode.REQUEST_UNFIT, "This process reads no reference media.")
+        media = read_references(request, references, model.input_names)
+        edit = self.edits.get(request.model)
+        media |= read_edit(request, references, edit) if edit is not None else {}
         try:
-            return model.run(to_inputs(request), _adapt(on_step), resume)
+            return model.run(to_inputs(request, media), _adapt(on_step), resume)
         except BlobError as error:
             raise CheckpointUnfit(str(error)) from error
         except DeviceMemoryError as error:
@@ -59,7 +72,8 @@ class ModularDenoiser:
     def prove(self) -> None:
         """See `Denoiser`."""
         for model in self.models.values():
-            model.run(PROOF)
+            media = {} if Task.T2V in model.tasks else make_proof_media(PROOF_SIZE, PROOF_FRAMES, model.input_names)
+            model.run(replace(PROOF, extra=media))
 
     def _get(self, model: str) -> DenoiseModel:
         if model not in self.models:
@@ -67,8 +81,8 @@ class ModularDenoiser:
         return self.models[model]
 
 
-def to_inputs(request: VideoRequest) -> GenerationInputs:
-    """The engine's words for a request."""
+def to_inputs(request: VideoRequest, media: Mapping[str, Any]) -> GenerationInputs:  # whatever a block may take
+    """The engine's words for a request; `media` is what its references hold, by the names of the blocks' inputs."""
     return GenerationInputs(
         prompt=request.prompt,
         negative_prompt=request.negative_prompt or None,
@@ -82,7 +96,8 @@ def to_inputs(request: VideoRequest) -> GenerationInputs:
         boundary_ratio=request.boundary_ratio,
         fps=request.fps,
         seed=request.seed,
-        extra=request.extra_params,
+        generate_sound=request.generate_sound,
+        extra={**gather_extras(request), **media},
     )
 
 

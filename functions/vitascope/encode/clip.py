@@ -1,7 +1,7 @@
-"""One clip in the making: chunks go in, a verified file and a thumbnail come out. Blocking."""
+"""One clip in the making: chunks go in, a verified file, a thumbnail and a spritesheet come out. Blocking."""
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,12 @@ from vitascope.contracts.jobs import VideoRequest
 from vitascope.encode.codec import Mp4Writer
 from vitascope.encode.failures import EncodeError, EncodeFailed, InvalidOptions, VerificationFailed
 from vitascope.encode.options import DEFAULT_THREADS, AudioOptions, EncodeOptions
+from vitascope.encode.screening import STILL_MAX_PX
+from vitascope.encode.spritesheet import Spritesheet
 from vitascope.encode.thumbnail import make_thumbnail
 from vitascope.encode.verify import VerifiedVideo, verify_mp4
 from vitascope.runtime.settings import EncodeSettings
+from vitascope.screen import Still
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -32,11 +35,13 @@ class Sound:
 
 @dataclass(frozen=True)
 class FinishedClip:
-    """The file at `path`, what it was found to hold, and its thumbnail (JPEG)."""
+    """The file at `path`, what it was found to hold, its thumbnail and spritesheet (JPEG), and the frames asked for."""
 
     path: Path
     verified: VerifiedVideo
     thumbnail: bytes
+    spritesheet: bytes
+    stills: tuple[Still, ...] = ()
 
 
 class Clip:
@@ -46,12 +51,23 @@ class Clip:
     `verification_failed`, `object_corrupt` for a chunk that is not what it should be, `store_full` for a full disk.
     """
 
-    def __init__(self, path: Path, request: VideoRequest, settings: EncodeSettings, sound: Sound | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        request: VideoRequest,
+        settings: EncodeSettings,
+        sound: Sound | None,
+        *,
+        stills: Collection[int] = (),
+    ) -> None:
+        """`stills` are the frames to keep pictures of, counted from 0."""
         self._path, self._sound = path, sound
+        self._wanted, self._stills = stills, list[Still]()
         with _failures_translated():
             self._options = compute_options(request, settings, sound)
         self._writer = Mp4Writer(path, self._options)
         self._middle: NDArray[np.uint8] | None = None
+        self._sheet = Spritesheet(self._options.num_frames)
 
     @property
     def frames(self) -> int:
@@ -72,17 +88,24 @@ class Clip:
             if first_frame != self.frames:
                 raise ChunkInvalid(f"starts at frame {first_frame}, not {self.frames}")
             self._writer.write_frames(pixels)
+            self._sheet.add(pixels, first_frame)
+            self._stills += (
+                Still(frame, make_thumbnail(pixels[frame - first_frame], STILL_MAX_PX))
+                for frame in range(first_frame, first_frame + len(pixels))
+                if frame in self._wanted
+            )
         middle = self._options.num_frames // 2 - first_frame
         if 0 <= middle < len(pixels):
             self._middle = pixels[middle].copy()
 
     def finish(self) -> FinishedClip:
-        """Complete the file, decode it once, make the thumbnail of its middle frame."""
+        """Complete the file, decode it once, make the thumbnail of its middle frame and the spritesheet."""
         with _failures_translated():
             self._writer.finish()
             verified = verify_mp4(self._path, self._options)
             assert self._middle is not None, "a complete clip has a middle"
-            return FinishedClip(self._path, verified, make_thumbnail(self._middle))
+            thumbnail, sheet = make_thumbnail(self._middle), self._sheet.finish()
+            return FinishedClip(self._path, verified, thumbnail, sheet, tuple(self._stills))
 
     def abort(self) -> None:
         """Give up; harmless after `finish`."""

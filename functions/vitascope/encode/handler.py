@@ -15,22 +15,31 @@ import structlog
 from vitascope.contracts.chunks import ChunkInvalid, unpack_audio
 from vitascope.contracts.deadlines import compute_limits
 from vitascope.contracts.events import WorkItem
-from vitascope.contracts.failures import FailureCode, VitascopeError
+from vitascope.contracts.failures import Failure, FailureCode, VitascopeError
 from vitascope.contracts.flow import Stage, State
-from vitascope.contracts.jobs import JobRecord, Result
-from vitascope.contracts.objects import ObjectClass, audio_key, chunk_key, output_key, thumbnail_key
-from vitascope.contracts.transitions import StaleAttempt, succeed
+from vitascope.contracts.jobs import JobRecord, ObjectRef, Result
+from vitascope.contracts.objects import (
+    ObjectClass,
+    audio_key,
+    chunk_key,
+    output_key,
+    spritesheet_key,
+    thumbnail_key,
+)
+from vitascope.contracts.transitions import StaleAttempt, succeed, withhold
 from vitascope.encode.clip import Clip, FinishedClip, Sound
 from vitascope.encode.follower import PATIENCE_S, ChunkFollower
+from vitascope.encode.screening import Screening
 from vitascope.runtime.advance import advance
 from vitascope.runtime.beside import run_to_end
-from vitascope.runtime.leftovers import remove_leftovers, remove_served
+from vitascope.runtime.leftovers import MADE_BY_STAGES, remove_leftovers, remove_served
 from vitascope.runtime.persist import persist
 from vitascope.runtime.ports import Bus, Clock, Ledger, ObjectStore
 from vitascope.runtime.progress import ProgressFeed
 from vitascope.runtime.settings import EncodeSettings
 from vitascope.runtime.stage import HandBack, Pulse
 from vitascope.runtime.tenure import Tenure, Tenures, has_finished, load_record
+from vitascope.screen import Finding
 
 MADE = (ObjectClass.OUTPUTS,)
 SERVED = (ObjectClass.CHECKPOINTS, ObjectClass.LATENTS, ObjectClass.FRAMES)
@@ -49,6 +58,7 @@ class EncodeHandler:
         store: the object store.
         clock: the time.
         settings: of this process.
+        screening: what looks at a clip before it is uploaded, if anything does.
     """
 
     ledger: Ledger
@@ -56,6 +66,7 @@ class EncodeHandler:
     store: ObjectStore
     clock: Clock
     settings: EncodeSettings
+    screening: Screening | None = None
     stage: ClassVar[Stage] = Stage.ENCODE
     _tenures: Tenures = field(init=False)
 
@@ -72,8 +83,8 @@ class EncodeHandler:
             pulse.expect(compute_limits(record, self.stage))
             async with self._tenures.hold(work, record) as tenure:
                 with TemporaryDirectory(prefix="vitascope-encode-", dir=self.settings.scratch) as folder:
-                    await EncodeRun(self, tenure, pulse).run(Path(folder))
-            await remove_served(self.ledger, self.store, work, SERVED)
+                    is_published = await EncodeRun(self, tenure, pulse).run(Path(folder))
+            await remove_served(self.ledger, self.store, work, SERVED if is_published else MADE_BY_STAGES)
         except StaleAttempt:
             await remove_leftovers(self.ledger, self.store, work, MADE)
             raise
@@ -94,8 +105,8 @@ class EncodeRun:
         self._follower = ChunkFollower(bus=ports.bus, store=ports.store, tenure=tenure)
         self._busy_s = 0.0
 
-    async def run(self, folder: Path) -> None:
-        """Follow the chunks to the end, then publish the file.
+    async def run(self, folder: Path) -> bool:
+        """Follow the chunks to the end, then publish the file, or withhold it; whether it was published.
 
         Raises:
             StaleAttempt, HandBack: the work has to stop.
@@ -105,7 +116,12 @@ class EncodeRun:
             clip = await self._encode(folder / "video.mp4")
         await self._wait_decoded()
         self._tenure.check_stale()
+        finding = await self._screen(clip)
+        if finding is not None:
+            await self._withhold(finding)
+            return False
         await self._publish(clip)
+        return True
 
     async def _wait_decoded(self) -> None:
         """All chunks are there, and encoded; decode is about to say that it has made them."""
@@ -120,7 +136,8 @@ class EncodeRun:
         ports, record = self._ports, self._tenure.record
         with self._pulse.waiting():
             await self._follower.wait_for(0)
-        clip = Clip(path, record.request, ports.settings, await self._load_sound())
+        stills = ports.screening.pick(record.request.num_frames) if ports.screening is not None else ()
+        clip = Clip(path, record.request, ports.settings, await self._load_sound(), stills=stills)
         try:
             await self._in_thread(clip.open)
             async with (
@@ -177,16 +194,44 @@ class EncodeRun:
         except ChunkInvalid as error:
             raise VitascopeError(FailureCode.OBJECT_CORRUPT, f"The sound: {error}.") from error
 
+    async def _screen(self, clip: FinishedClip) -> Finding | None:
+        screening = self._ports.screening
+        return await screening.check(clip.stills, self._tenure, self._pulse) if screening is not None else None
+
+    async def _withhold(self, finding: Finding) -> None:
+        """Nothing of the clip has left the scratch folder, and nothing will."""
+        ports, work = self._ports, self._tenure.work
+        detail = f"It was taken for {finding.category}."
+        failure = Failure.of(FailureCode.OUTPUT_WITHHELD, detail, stage=work.stage)
+
+        def change(record: JobRecord) -> JobRecord:
+            if record.run.attempt == work.attempt and record.state is State.WITHHELD:  # as in `_publish`
+                return record
+            return withhold(record, work.attempt, failure, stage_s=self._busy_s, now=ports.clock.now())
+
+        await persist(lambda: advance(ports.ledger, work.job, change), self._pulse, job=work.job)
+        log.info(
+            "clip withheld",
+            job=work.job,
+            stage=work.stage,
+            attempt=work.attempt,
+            screen=finding.screen,
+            category=finding.category,
+            rule=finding.rule,
+        )
+
     async def _publish(self, clip: FinishedClip) -> None:
         ports, tenure, began_s = self._ports, self._tenure, time.monotonic()
         work, store = tenure.work, ports.store
         output = output_key(tenure.record, work.attempt)
-        thumbnail = thumbnail_key(tenure.record, work.attempt)
+
+        async def put(key: str, picture: bytes) -> ObjectRef:
+            return await persist(lambda: store.put(key, picture, "image/jpeg"), self._pulse, job=work.job)
+
         result = Result(
             output=await persist(lambda: store.put_file(output, clip.path, "video/mp4"), self._pulse, job=work.job),
-            thumbnail=await persist(
-                lambda: store.put(thumbnail, clip.thumbnail, "image/jpeg"), self._pulse, job=work.job
-            ),
+            thumbnail=await put(thumbnail_key(tenure.record, work.attempt), clip.thumbnail),
+            spritesheet=await put(spritesheet_key(tenure.record, work.attempt), clip.spritesheet),
             num_frames=clip.verified.frames,
             fps=clip.verified.fps,
             duration_s=float(clip.verified.duration_s),

@@ -25,14 +25,44 @@ def make_thumbnail(frame: NDArray[np.uint8], max_px: int = DEFAULT_MAX_PX) -> by
     Keeps the aspect to the nearest pixel and never enlarges; the same frame gives the same bytes. Raises `ChunkRefused`
     for another shape or type, `EncodeFailed` if the codec says no.
     """
+    return encode_jpeg(frame, *_fit(frame, max_px))
+
+
+def scale_picture(frame: NDArray[np.uint8], max_px: int) -> NDArray[np.uint8]:
+    """Return `frame`, uint8 RGB (H, W, 3), with a longer side of `max_px` at most. Bounds and errors as above."""
+    width, height = _fit(frame, max_px)
+    try:
+        scaled = VideoReformatter().reformat(
+            av.VideoFrame.from_numpy_buffer(np.ascontiguousarray(frame), format="rgb24"),
+            width=width,
+            height=height,
+            format="rgb24",
+            interpolation=int(_SCALING),
+            threads=1,
+        )
+    except av.error.FFmpegError as error:
+        raise EncodeFailed(f"scaling a picture: {error}", errno=error.errno) from error
+    return np.array(scaled.to_ndarray(), dtype=np.uint8)
+
+
+def encode_jpeg(frame: NDArray[np.uint8], width: int | None = None, height: int | None = None) -> bytes:
+    """Return `frame`, uint8 RGB (H, W, 3), as a JPEG of that size in pixels, its own if none is given.
+
+    Raises `EncodeFailed` if the codec says no.
+    """
+    try:
+        return _encode_jpeg(frame, width or frame.shape[1], height or frame.shape[0])
+    except av.error.FFmpegError as error:
+        raise EncodeFailed(f"encoding a picture: {error}", errno=error.errno) from error
+
+
+def _fit(frame: NDArray[np.uint8], max_px: int) -> tuple[int, int]:
+    """Width and height."""
     if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or 0 in frame.shape:  # noqa: PLR2004 - RGB
         raise ChunkRefused(f"expected uint8 (H, W, 3), got {frame.dtype} {frame.shape}")
     height, width = frame.shape[:2]
     scale = min(Fraction(1), Fraction(max_px, max(width, height)))
-    try:
-        return _encode_jpeg(frame, max(1, round(width * scale)), max(1, round(height * scale)))
-    except av.error.FFmpegError as error:
-        raise EncodeFailed(f"encoding the thumbnail: {error}", errno=error.errno) from error
+    return max(1, round(width * scale)), max(1, round(height * scale))
 
 
 def _encode_jpeg(frame: NDArray[np.uint8], width: int, height: int) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 
 from vitascope.engine.errors import RequestError, memory_errors_translated
+from vitascope.engine.families import Family
 from vitascope.engine.fingerprints import Fingerprint
 from vitascope.engine.guidance import apply_encode_guidance, apply_guidance, apply_sampler
 from vitascope.engine.inputs import GenerationInputs
@@ -59,6 +60,11 @@ class DenoiseModel:
         """The class of the sampler that the folder comes with."""
         return type(self._loaded.components["scheduler"]).__name__
 
+    @property
+    def input_names(self) -> frozenset[str]:
+        """Names of the inputs that the family's blocks have: what `GenerationInputs.extra` may hold."""
+        return frozenset(create_blocks(self._loaded.family.blocks).input_names)
+
     @torch.no_grad()
     def run(self, request: GenerationInputs, on_step: OnStep | None = None, resume: bytes | None = None) -> bytes:
         """Encodes the inputs, denoises, and returns what the decode process needs, as bytes.
@@ -76,7 +82,7 @@ class DenoiseModel:
         """
         row = self._loaded.family
         blocks = create_blocks(row.blocks)
-        inputs = _block_inputs(request, blocks, row.fps_input)
+        inputs = make_block_inputs(request, blocks, row)
         stages = split(blocks, inputs)
         pipe = self._pipe(blocks, [stages[name] for name in ("encode", "denoise") if name in stages])
         state = PipelineState({**inputs, "generator": torch.Generator().manual_seed(request.seed)}, {})
@@ -112,7 +118,7 @@ class DenoiseModel:
         return build_pipe(blocks, stage, loaded.components, configs=loaded.configs, neighbours=loaded.neighbours)
 
 
-def _block_inputs(request: GenerationInputs, blocks: Blocks, fps_input: str | None) -> dict[str, Any]:
+def make_block_inputs(request: GenerationInputs, blocks: Blocks, row: Family) -> dict[str, Any]:
     """The request in the words of the family's blocks. Frames leave the decode stage as tensors, hence "pt"."""
     known = set(blocks.input_names)
     unknown = sorted(set(request.extra) - known)
@@ -130,8 +136,12 @@ def _block_inputs(request: GenerationInputs, blocks: Blocks, fps_input: str | No
         "guidance_scale",
     )
     inputs = {name: getattr(request, name) for name in names if name in known}
-    if fps_input and request.fps is not None:
-        inputs[fps_input] = float(request.fps)
+    if row.fps_input and request.fps is not None:
+        inputs[row.fps_input] = float(request.fps)
+    if request.generate_sound and "audio" not in row.features:
+        raise RequestError("this model makes no sound")
+    if request.generate_sound and row.sound_input:
+        inputs[row.sound_input] = True
     inputs |= {"output_type": "pt"} | dict(request.extra)
     return {name: value for name, value in inputs.items() if value is not None}
 

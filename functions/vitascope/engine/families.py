@@ -28,6 +28,7 @@ class Family:
         features: what the output holds beside pictures: "audio".
         fps_input: the block input that takes the frame rate, in frames per second; None where the model has none.
         fixed_fps: the frame rate the model was made for, where it is a constant of the family.
+        sound_input: the block input that asks for sound; None where the model always makes it, or never.
         audio_rate: (component, config entry) with the sample rate in Hz; None where the decode block gives it itself.
         chunk_count: the state value that counts the passes of a loop around (or instead of) the step loop.
     """
@@ -41,6 +42,7 @@ class Family:
     features: frozenset[str] = frozenset()
     fps_input: str | None = None
     fixed_fps: int | None = None
+    sound_input: str | None = None
     audio_rate: tuple[str, str] | None = None
     chunk_count: str | None = None
 
@@ -120,6 +122,7 @@ FAMILIES = (
         COSMOS,
         features=AUDIO,
         fps_input="fps",
+        sound_input="enable_sound",
         chunk_count="num_chunks",
     ),
     Family(

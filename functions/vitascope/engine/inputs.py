@@ -37,6 +37,7 @@ class GenerationInputs:
         fps: frames per second, for families that are conditioned on it.
         flow_shift: replaces the sampler's shift of noise levels.
         boundary_ratio: replaces the share of the noise levels at which Wan 2.2 changes transformers, 0 to 1.
+        generate_sound: whether the video is to have sound, for families that make it on demand.
         extra: other inputs of the family's blocks by name: images, videos, switches.
     """
 
@@ -52,6 +53,7 @@ class GenerationInputs:
     fps: Fraction | None = None
     flow_shift: float | None = None
     boundary_ratio: float | None = None
+    generate_sound: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

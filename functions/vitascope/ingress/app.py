@@ -6,13 +6,32 @@ from contextlib import asynccontextmanager
 from fastapi import Depends, FastAPI
 
 from vitascope import __version__
-from vitascope.ingress import content, events, health, jobs, listing, offers, preempt, retry, submit
-from vitascope.ingress.auth import check_api_key
+from vitascope.ingress import (
+    content,
+    deliveries,
+    estimates,
+    events,
+    health,
+    jobs,
+    listing,
+    offers,
+    params,
+    preempt,
+    removal,
+    retry,
+    submit,
+    tenant_events,
+    tenants,
+    webhooks,
+)
+from vitascope.ingress.caller import check_caller
+from vitascope.ingress.cors import add_cors
 from vitascope.ingress.door import IngressDeps, make_door
 from vitascope.ingress.errors import install_error_handlers
 from vitascope.ingress.headers import HeadersMiddleware
 from vitascope.ingress.metrics import MetricsMiddleware
 from vitascope.ingress.openapi import DescribedApi
+from vitascope.ingress.videos import VIDEO_ROUTERS
 
 _DESCRIPTION = "Videos from text, as durable jobs. Every error has the shape `ErrorView`."
 
@@ -28,6 +47,7 @@ def create_app(deps: IngressDeps) -> FastAPI:
                 "jobs": door.jobs.run(deps.ledger),
                 "groups": door.groups.run(deps.registry),
                 "progress": door.progress.run(deps.bus),
+                "tenants": door.tenants.run(),
             },
         ):
             yield
@@ -45,8 +65,27 @@ def create_app(deps: IngressDeps) -> FastAPI:
     install_error_handlers(app)
     app.add_middleware(HeadersMiddleware)
     app.add_middleware(MetricsMiddleware, metrics=door.metrics)
-    guard = [Depends(check_api_key)]
-    for part in (submit, listing, jobs, retry, preempt, content, events, offers):
+    add_cors(app, deps.settings)
+    guard = [Depends(check_caller)]
+    for part in (
+        submit,
+        listing,
+        jobs,
+        removal,
+        retry,
+        preempt,
+        content,
+        events,
+        tenant_events,
+        params,
+        estimates,
+        offers,
+        tenants,
+        webhooks,
+        deliveries,
+    ):
         app.include_router(part.router, dependencies=guard)
+    for router in VIDEO_ROUTERS:
+        app.include_router(router, dependencies=guard)
     app.include_router(health.router)
     return app

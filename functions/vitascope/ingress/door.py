@@ -10,15 +10,24 @@ from fastapi import Depends, FastAPI, Request
 from vitascope.catalog import Catalog
 from vitascope.contracts.expiry import Retention
 from vitascope.contracts.jobs import ObjectRef
+from vitascope.ingress.addresses import AddressCheck
+from vitascope.ingress.auth import Authenticator
 from vitascope.ingress.followers import Followers
 from vitascope.ingress.groups import GroupIndex
+from vitascope.ingress.limits import Limits
 from vitascope.ingress.metrics import IngressMetrics
 from vitascope.ingress.progress import ProgressIndex
+from vitascope.ingress.references import ReferenceReader
+from vitascope.ingress.rooms import INLINE_SHARE, Room
 from vitascope.ingress.streams import OpenStreams
 from vitascope.runtime.completeness import Completeness
+from vitascope.runtime.deliveries import DeliveryBook
 from vitascope.runtime.job_index import JobIndex
 from vitascope.runtime.ports import Bus, Clock, Ledger, ObjectStore, Registry, SystemClock
 from vitascope.runtime.settings import IngressSettings, S3Settings
+from vitascope.runtime.tenant_index import TenantIndex
+from vitascope.runtime.tenants import TenantBook
+from vitascope.screen import PromptScreen
 
 
 class Signer(Protocol):
@@ -41,9 +50,14 @@ class IngressDeps:
     store: ObjectStore
     signer: Signer
     completeness: Completeness
+    tenants: TenantBook
+    references: ReferenceReader
+    deliveries: DeliveryBook
+    addresses: AddressCheck
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.SystemRandom)
     retention: Retention = field(default_factory=lambda: S3Settings().retention)
+    prompt_screen: PromptScreen | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,12 @@ class Door:
     groups: GroupIndex
     progress: ProgressIndex
     metrics: IngressMetrics
+    tenants: TenantIndex
+    authenticator: Authenticator
+    limits: Limits
+    disk: Room
+    memory: Room
+    syncs: Room
     streams: OpenStreams = field(default_factory=OpenStreams)
     followers: Followers = field(default_factory=Followers)
 
@@ -66,8 +86,20 @@ class Door:
 
 def make_door(deps: IngressDeps) -> Door:
     """A door whose read models are still empty."""
-    jobs, groups = JobIndex(), GroupIndex(deps.clock)
-    return Door(deps=deps, jobs=jobs, groups=groups, progress=ProgressIndex(), metrics=IngressMetrics(jobs, groups))
+    jobs, groups, tenants = JobIndex(), GroupIndex(deps.clock), TenantIndex(deps.tenants)
+    return Door(
+        deps=deps,
+        jobs=jobs,
+        groups=groups,
+        progress=ProgressIndex(),
+        metrics=IngressMetrics(jobs, groups),
+        tenants=tenants,
+        authenticator=Authenticator(deps.settings, tenants, deps.clock),
+        limits=Limits(tenants, jobs, deps.clock, deps.settings.max_queued),
+        disk=Room(deps.settings.upload_room_bytes, "Too many uploads are on their way at the moment."),
+        memory=Room(INLINE_SHARE * deps.settings.max_inline_bytes, "Too many large bodies are read at the moment."),
+        syncs=Room(deps.settings.max_syncs, "Too many requests wait for their video at the moment."),
+    )
 
 
 def get_door(app: FastAPI) -> Door:

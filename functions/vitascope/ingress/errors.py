@@ -60,6 +60,9 @@ RETRY_AFTER_S: Mapping[FailureCode, int] = {
 }
 """What `Retry-After` says: about as long as a place in the queue, and a restart of a server, take."""
 
+MAX_PARAM_CHARS = 64
+"""How much of an unknown parameter's name an answer repeats."""
+
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _OUTAGES = frozenset({FailureCode.BUS_UNAVAILABLE, FailureCode.STORE_UNAVAILABLE, FailureCode.STORE_FULL})
 _BY_STATUS = {
@@ -164,6 +167,9 @@ def install_error_handlers(app: FastAPI) -> None:
     async def handle_parameter(_request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         param = next((part for part in first["loc"][1:] if isinstance(part, str)), "request")  # after "query" or so
+        if first["type"] == "extra_forbidden":
+            param = ascii(param[:MAX_PARAM_CHARS])[1:-1]  # a name of the client's own, as a message may repeat it
+            return make_error_response(VitascopeError(FailureCode.UNKNOWN_FIELD, f"It is {param}.", param=param))
         return make_error_response(
             VitascopeError(FailureCode.INVALID_REQUEST, f"{param}: {first['msg']}.", param=param)
         )

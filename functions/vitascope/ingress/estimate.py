@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from statistics import median
 
 from vitascope.contracts.pools import GroupRow, GroupState
 from vitascope.runtime.job_index import QueuePlace
@@ -20,6 +21,12 @@ def compute_start(place: QueuePlace, groups: Sequence[GroupRow], now: datetime) 
     if place.position == 1 and is_free:
         return now
     return now + timedelta(seconds=place.gpu_s_ahead / gpus)
+
+
+def measure_step(groups: Sequence[GroupRow], model: str, bucket: str) -> float | None:
+    """Seconds a step of that shape takes: the median of what live groups with that model measured; None if none did."""
+    measured = [row.step_s[bucket] for row in groups if model in row.models and bucket in row.step_s]
+    return median(measured) if measured else None
 
 
 def explain_wait(place: QueuePlace, groups: Sequence[GroupRow], pool: str) -> str:

@@ -32,7 +32,7 @@ class HeadersMiddleware:
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
-                headers["x-request-id"] = uuid.uuid4().hex
+                headers.setdefault("x-request-id", uuid.uuid4().hex)
             await send(message)
 
         await self._app(scope, receive, send_more)

@@ -11,7 +11,7 @@ from vitascope.contracts.flow import Stage
 from vitascope.contracts.frozen import Frozen
 from vitascope.contracts.objects import PROBE_KEY
 from vitascope.ingress.door import Door, GivenDoor
-from vitascope.ingress.errors import RETRY_AFTER_S, DoorError, ErrorView, make_error_body
+from vitascope.ingress.errors import RETRY_AFTER_S, DoorError, ErrorBody, ErrorView, make_error_body
 from vitascope.ingress.metrics import METRICS_TYPE
 
 STORE_TIMEOUT_S = 3.0
@@ -33,6 +33,12 @@ class ReadinessView(Frozen):
     checks: dict[str, bool] = Field(description="one entry for each part that a job needs")
 
 
+class UnreadyView(ReadinessView):
+    """The same beside the error."""
+
+    error: ErrorBody
+
+
 @router.get("/healthz", operation_id="getHealth", summary="Liveness", responses={503: {"model": ErrorView}})
 async def get_health(door: GivenDoor) -> HealthView:
     """200 while the process works; it says nothing of the others, since a restart of this one would not mend them."""
@@ -46,7 +52,7 @@ async def get_health(door: GivenDoor) -> HealthView:
     operation_id="getReadiness",
     summary="Readiness",
     response_model=ReadinessView,
-    responses={503: {"model": ErrorView, "description": "What is missing; the body has `checks` too"}},
+    responses={503: {"model": UnreadyView, "description": "What is missing"}},
 )
 async def get_readiness(door: GivenDoor) -> Response:
     """200 once a job would run: the servers answer, and some pool has every stage."""
@@ -56,9 +62,10 @@ async def get_readiness(door: GivenDoor) -> Response:
         return JSONResponse(view.model_dump(mode="json"))
     missing = ", ".join(name for name, is_there in checks.items() if not is_there)
     error = DoorError(FailureCode.SERVICE_UNAVAILABLE, f"Missing: {missing}.")
-    body = ErrorView(error=make_error_body(error.code, str(error), status=error.status))
+    body = make_error_body(error.code, str(error), status=error.status)
+    unready = UnreadyView(ready=False, checks=checks, error=body)
     return JSONResponse(
-        view.model_dump(mode="json") | body.model_dump(mode="json"),
+        unready.model_dump(mode="json"),
         status_code=error.status,
         headers={"retry-after": str(RETRY_AFTER_S[error.code])},
     )

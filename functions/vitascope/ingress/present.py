@@ -10,6 +10,7 @@ from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.shapes import compute_duration_s
 from vitascope.ingress.door import Door
 from vitascope.ingress.estimate import compute_start, explain_wait
+from vitascope.ingress.request_views import compute_abilities, present_reference
 from vitascope.ingress.views import JobErrorView, JobView, ResultView
 
 
@@ -22,6 +23,7 @@ async def present_job(door: Door, record: JobRecord) -> JobView:
         id=record.id,
         status=record.state,
         model=request.model,
+        task=request.task,
         tier=request.tier,
         labels=request.labels,
         prompt=request.prompt,
@@ -33,15 +35,17 @@ async def present_job(door: Door, record: JobRecord) -> JobView:
         duration_s=float(compute_duration_s(request.num_frames, request.fps)),
         num_inference_steps=request.num_inference_steps,
         guidance_scale=request.guidance_scale,
-        guidance_scale_2=request.guidance_scale_2,
         seed=request.seed,
-        generate_sound=request.generate_sound,
-        video_codec_options=request.video_codec_options,
+        references=[present_reference(reference) for reference in request.references],
+        source_job=request.source_job,
+        **compute_abilities(request),
         estimated_gpu_seconds=record.admission.estimated_gpu_s,
         price_units=record.admission.price_units,
+        billed_units=record.result.billed_units,
         queue_position=position,
         estimated_start=start,
         start_deadline=run.start_deadline,
+        callback_url=record.admission.callback_url,
         retry_of=record.retry_of,
         retried_as=door.jobs.find_retry(record.id),
         attempt=run.attempt,
@@ -94,11 +98,14 @@ async def _present_result(door: Door, record: JobRecord) -> ResultView | None:
     if record.state is not State.SUCCEEDED or result.output is None:
         return None
     video_url, expires = await door.deps.signer.sign(result.output)
-    thumbnail_url = (await door.deps.signer.sign(result.thumbnail))[0] if result.thumbnail else None
+    thumbnail_url, spritesheet_url = [
+        (await door.deps.signer.sign(still))[0] if still else None for still in (result.thumbnail, result.spritesheet)
+    ]
     num_frames, fps = result.num_frames or request.num_frames, result.fps or request.fps
     return ResultView(
         video_url=video_url,
         thumbnail_url=thumbnail_url,
+        spritesheet_url=spritesheet_url,
         urls_expire_at=min(filter(None, (expires, compute_expiry(record, door.deps.retention)))),
         content_path=f"/v1/video-jobs/{record.id}/content",
         bytes=result.output.bytes,

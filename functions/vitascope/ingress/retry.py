@@ -23,8 +23,8 @@ from vitascope.contracts.failures import FAILURES, FailureCode, FailureKind, Vit
 from vitascope.contracts.flow import Stage, State
 from vitascope.contracts.frozen import Stored
 from vitascope.contracts.ids import JobId, make_job_id
-from vitascope.contracts.jobs import Checkpoint, JobRecord, ObjectRef
-from vitascope.contracts.objects import checkpoint_key, latents_key
+from vitascope.contracts.jobs import Checkpoint, JobRecord, ObjectRef, Reference
+from vitascope.contracts.objects import checkpoint_key, inherit_input_key, latents_key
 from vitascope.contracts.subjects import subject_of_work
 from vitascope.ingress.caller import GivenCaller
 from vitascope.ingress.creation import Accepted, Creator
@@ -100,7 +100,9 @@ async def _retry(door: Door, failed: JobRecord) -> Accepted:
         return Accepted(existing, is_replay=True)
     if deps.catalog.get(failed.request.model) is None:
         raise VitascopeError(FailureCode.MODEL_NOT_FOUND, f"The job was for {failed.request.model}.")
-    accepted = await Creator(deps.ledger, deps.store, door.jobs).create(await _make_record(door, failed, draw))
+    request, is_queued = failed.request, failed.run.latents is None
+    async with door.limits.hold(request.tenant, request.tier, failed.admission.estimated_gpu_s, is_queued=is_queued):
+        accepted = await Creator(deps.ledger, deps.store, door.jobs).create(await _make_record(door, failed, draw))
     await _announce(door, accepted.stamped.record)
     return accepted
 
@@ -127,8 +129,10 @@ async def _make_record(door: Door, failed: JobRecord, draw: Draw) -> JobRecord:
             key = checkpoint_key(heir, FIRST_ATTEMPT, kept.step)
             copied = await _copy(store, kept.object, key, is_suspect=is_suspect)
             checkpoint = kept.model_copy(update={"object": copied}) if copied is not None else None
+    references = await _copy_references(store, heir, is_needed=latents is None)
+    owner = failed.model_copy(update={"request": failed.request.model_copy(update={"references": references})})
     return transitions.retry(
-        failed,
+        owner,
         draw.job,
         latents=latents,
         checkpoint=checkpoint,
@@ -149,6 +153,22 @@ async def _copy(store: ObjectStore, ref: ObjectRef | None, key: str, *, is_suspe
         if error.code not in DAMAGE:
             raise
         return None
+
+
+async def _copy_references(store: ObjectStore, heir: JobRecord, *, is_needed: bool) -> tuple[Reference, ...]:
+    """The media that the job starts from, as the new job's own: the failed one's goes when that expires.
+
+    Raises:
+        VitascopeError: `not_retryable`, it is gone, and the new job has to begin with it.
+    """
+    copied = []
+    for reference in heir.request.references:
+        key = inherit_input_key(reference.object.key, heir)
+        own = await _copy(store, reference.object, key, is_suspect=False)
+        if own is None and is_needed:
+            raise VitascopeError(FailureCode.NOT_RETRYABLE, "The media that it started from is gone.")
+        copied.append(reference if own is None else reference.model_copy(update={"object": own}))
+    return tuple(copied)
 
 
 async def _is_whole(store: ObjectStore, ref: ObjectRef) -> bool:

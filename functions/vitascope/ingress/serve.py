@@ -9,6 +9,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from vitascope.ingress.door import get_door
+from vitascope.ingress.wire import WireProtocol
 
 CLOSE_S = 3
 """Requests in flight may last so long once the door closes; event streams end at once."""
@@ -22,6 +23,7 @@ async def serve_door(app: FastAPI, listener: socket.socket, stop: asyncio.Event)
         app,
         access_log=False,  # the metrics count requests; a line for each would bury what matters
         backlog=BACKLOG,
+        http=WireProtocol,
         lifespan="on",
         log_config=None,  # the process's own logs
         server_header=False,

@@ -5,16 +5,20 @@ from typing import Annotated
 
 import structlog
 from fastapi import APIRouter, Header, Request, Response
+from pydantic import JsonValue
 
-from vitascope.admission import parse_body
+from vitascope.admission import compute_body_digest, parse_body
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.ingress.acceptance import Acceptor
 from vitascope.ingress.body import read_json_bytes
-from vitascope.ingress.caller import GivenCaller
+from vitascope.ingress.caller import Caller, GivenCaller
+from vitascope.ingress.creation import Accepted, Creator
 from vitascope.ingress.door import Door, GivenDoor
+from vitascope.ingress.media_fields import gather_media
 from vitascope.ingress.openapi import SUBMIT_EXTRA, describe_errors
 from vitascope.ingress.present import present_job
 from vitascope.ingress.views import JobView
+from vitascope.ingress.wishes import Wish
 
 _KEY = re.compile(r"[\x20-\x7e]{1,255}")
 
@@ -42,11 +46,34 @@ async def create_job(
     ] = None,
 ) -> JobView:
     """Accept a job. Once the answer is out, no crash of any part loses it."""
+    check_key(idempotency_key)
+    body = parse_body(await read_json_bytes(request, door.deps.settings.max_body_bytes))
+    media = gather_media(body)
+    wish = Wish(sources=media.sources, digest=compute_body_digest(body))
+    accepted = await accept_job(door, caller, media.body, idempotency_key, wish=wish)
+    record = accepted.stamped.record
+    response.headers["location"] = f"/v1/video-jobs/{record.id}"
+    if accepted.is_replay:
+        response.headers["idempotency-replayed"] = "true"
+    return await present_job(door, record)
+
+
+def check_key(idempotency_key: str | None) -> None:
+    """Refuse a key that is none.
+
+    Raises:
+        VitascopeError: `invalid_request`.
+    """
     if idempotency_key is not None and _KEY.fullmatch(idempotency_key) is None:
         detail = "Idempotency-Key has 1 to 255 printable ASCII characters."
         raise VitascopeError(FailureCode.INVALID_REQUEST, detail, param="Idempotency-Key")
-    body = parse_body(await read_json_bytes(request, door.deps.settings.max_body_bytes))
-    accepted = await _make_acceptor(door).accept(caller.tenant, body, idempotency_key)
+
+
+async def accept_job(
+    door: Door, caller: Caller, body: dict[str, JsonValue], key: str | None, *, wish: Wish
+) -> Accepted:
+    """Accept the caller's job; errors as of `Acceptor.accept`."""
+    accepted = await _make_acceptor(door).accept(caller.tenant, body, key, wish=wish)
     record = accepted.stamped.record
     log.info(
         "job accepted",
@@ -57,21 +84,19 @@ async def create_job(
         bucket=record.admission.bucket,
         is_replay=accepted.is_replay,
     )
-    response.headers["location"] = f"/v1/video-jobs/{record.id}"
-    if accepted.is_replay:
-        response.headers["idempotency-replayed"] = "true"
-    return await present_job(door, record)
+    return accepted
 
 
 def _make_acceptor(door: Door) -> Acceptor:
     deps = door.deps
     return Acceptor(
         deps.catalog,
-        deps.ledger,
-        deps.store,
-        door.jobs,
+        Creator(deps.ledger, deps.store, door.jobs),
         completeness=deps.completeness,
         clock=deps.clock,
         rng=deps.rng,
-        max_queued=deps.settings.max_queued,
+        limits=door.limits,
+        screen=deps.prompt_screen,
+        reader=deps.references,
+        addresses=deps.addresses,
     )

@@ -7,7 +7,8 @@ from pydantic import AwareDatetime, Field, JsonValue
 from vitascope.contracts.failures import FailureCode
 from vitascope.contracts.flow import Stage, State
 from vitascope.contracts.frozen import Frozen
-from vitascope.contracts.jobs import Engine, Sha256, Tier
+from vitascope.contracts.jobs import Engine, ReferenceRole, Sha256, Tier
+from vitascope.contracts.models import Capabilities, Task
 from vitascope.contracts.pools import GroupState
 
 Rate = int | str
@@ -18,6 +19,7 @@ EXAMPLE_JOB: dict[str, JsonValue] = {
     "object": "video.job",
     "status": "running",
     "model": "tiny-wan",
+    "task": "t2v",
     "tier": "standard",
     "labels": {"project": "demo"},
     "prompt": "a red circle moving right on a white background",
@@ -30,14 +32,28 @@ EXAMPLE_JOB: dict[str, JsonValue] = {
     "num_inference_steps": 20,
     "guidance_scale": 4.0,
     "guidance_scale_2": None,
+    "true_cfg_scale": None,
+    "flow_shift": None,
+    "boundary_ratio": None,
     "seed": 7,
     "generate_sound": False,
+    "sound_duration": None,
+    "references": [],
+    "control_type": None,
+    "source_job": None,
+    "lora": None,
+    "enable_frame_interpolation": False,
+    "frame_interpolation_exp": None,
+    "frame_interpolation_scale": None,
     "video_codec_options": {},
+    "extra_params": {},
     "estimated_gpu_seconds": 0.98,
     "price_units": 0.98,
+    "billed_units": 0.0,
     "queue_position": None,
     "estimated_start": None,
     "start_deadline": None,
+    "callback_url": None,
     "retry_of": None,
     "retried_as": None,
     "attempt": 1,
@@ -81,6 +97,7 @@ class ResultView(Frozen):
 
     video_url: str = Field(description="signed: opens without a key until `urls_expire_at`; ask again for a new one")
     thumbnail_url: str | None
+    spritesheet_url: str | None
     urls_expire_at: AwareDatetime
     content_path: str = Field(description="the same file at this service, with the API key")
     bytes: int
@@ -104,6 +121,19 @@ class JobErrorView(Frozen):
     stage: str | None
 
 
+class ReferenceView(Frozen):
+    """A piece of media that the job starts from, as it was stored."""
+
+    role: ReferenceRole
+    media_type: str
+    bytes: int
+    sha256: Sha256
+    width: int | None = Field(description="pixels, upright")
+    height: int | None = Field(description="pixels, upright")
+    num_frames: int | None
+    duration_s: float | None
+
+
 class JobView(Frozen):
     """A job as it is at this moment."""
 
@@ -111,6 +141,7 @@ class JobView(Frozen):
     object: Literal["video.job"] = "video.job"
     status: State
     model: str
+    task: Task = Field(description="what the references make of the request")
     tier: Tier
     labels: dict[str, str]
     # what is made
@@ -124,15 +155,29 @@ class JobView(Frozen):
     num_inference_steps: int
     guidance_scale: float
     guidance_scale_2: float | None
+    true_cfg_scale: float | None
+    flow_shift: float | None
+    boundary_ratio: float | None
     seed: int = Field(description="drawn if the request had none")
     generate_sound: bool
-    video_codec_options: dict[str, str]
+    sound_duration: float | None = Field(description="seconds")
+    references: list[ReferenceView]
+    control_type: str | None
+    source_job: str | None = Field(description="the finished job whose video this one started from")
+    lora: dict[str, JsonValue] | None
+    enable_frame_interpolation: bool
+    frame_interpolation_exp: int | None
+    frame_interpolation_scale: float | None
+    video_codec_options: dict[str, JsonValue]
+    extra_params: dict[str, JsonValue]
     # what it costs, and when it starts
     estimated_gpu_seconds: float = Field(description="GPU-seconds of denoising")
     price_units: float = Field(description="GPU-seconds, rounded up to a hundredth")
+    billed_units: float = Field(description="what is charged: the price of a video that came out, else nothing")
     queue_position: int | None = Field(description="1 is next; null unless queued")
     estimated_start: AwareDatetime | None = Field(description="null unless queued, or if no group is there to tell")
     start_deadline: AwareDatetime | None
+    callback_url: str | None = Field(description="where the events of this job are posted")
     # where it is
     retry_of: str | None = Field(description="the failed job that this one goes on with")
     retried_as: str | None = Field(description="the job that goes on with this failed one; it comes within moments")
@@ -181,6 +226,8 @@ class BucketView(Frozen):
     tokens: int = Field(description="length of the transformer's sequence")
     estimated_gpu_seconds: float
     price_units: float
+    measured_step_s: float | None = Field(description="seconds a step takes at the groups that are alive, if known")
+    measured_seconds: float | None = Field(description="the same for the model's default number of steps")
 
 
 class ModelView(Frozen):
@@ -193,6 +240,7 @@ class ModelView(Frozen):
     tasks: list[str]
     has_sound: bool
     has_second_guidance: bool
+    capabilities: Capabilities = Field(description="what a request may ask for beyond text and numbers")
     defaults: dict[str, JsonValue]
     limits: dict[str, JsonValue]
     buckets: list[BucketView]
@@ -216,9 +264,22 @@ class GroupView(Frozen):
     step_s: dict[str, float] = Field(description="measured seconds a step, by bucket")
 
 
+class PoolView(Frozen):
+    """What waits in a pool of GPU groups, whosever it is."""
+
+    pool: str
+    models: list[str] = Field(description="the models that it serves")
+    queued: int
+    running: int
+    gpu_seconds_ahead: float = Field(description="estimated work before a job that is sent now")
+    gpus: int = Field(description="of the groups that are alive and do not drain")
+    estimated_start: AwareDatetime | None = Field(description="of a job that is sent now; null if no group is there")
+
+
 class QueueView(Frozen):
     """What waits, what runs, and who is there to do it."""
 
     object: Literal["queue"] = "queue"
-    jobs: dict[State, int] = Field(description="jobs by state")
+    jobs: dict[State, int] = Field(description="the caller's jobs by state")
+    pools: list[PoolView]
     groups: list[GroupView]

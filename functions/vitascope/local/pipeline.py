@@ -40,10 +40,11 @@ class Pipeline:
         pipeline.
         """
         publish = ChildSpec(name="publish", argv=_python("vitascope", "publish"), env=self._env())
+        deliver = ChildSpec(name="deliver", argv=_python("vitascope", "deliver"), env=self._env())
         stages = [self._plan_group(index) for index in range(self.groups)]
         scratch = {"VITASCOPE_ENCODE__SCRATCH": str(self.scratch)}
         stages += [self._plan_stage("decode"), self._plan_stage("encode", more=scratch)]
-        return [[self._plan_scheduler()], [publish, *stages], [self._plan_ingress()]]
+        return [[self._plan_scheduler()], [publish, deliver, *stages], [self._plan_ingress()]]
 
     def _plan_scheduler(self) -> ChildSpec:
         port = self.ports["scheduler metrics"]

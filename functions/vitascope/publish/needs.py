@@ -5,7 +5,7 @@ from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.objects import ObjectClass, read_place
 from vitascope.runtime.leftovers import list_referenced, list_results, list_resumable
 
-DONE_WITH = frozenset({State.EXPIRED, State.CANCELLED, State.REFUSED})
+DONE_WITH = frozenset({State.EXPIRED, State.CANCELLED, State.REFUSED, State.WITHHELD})
 """States in which a job has no use for any file."""
 
 
@@ -15,7 +15,7 @@ def is_needed(record: JobRecord, key: str) -> bool:
     - A live job needs its inputs, all that its present attempt made or is making, and what the record points to.
     - A failed job needs its inputs and the latents or the checkpoint that another try would go on from.
     - A job that came to a result needs its inputs and its output; what was on the way has served.
-    - A cancelled, refused or expired job needs nothing.
+    - A cancelled, refused, withheld or expired job needs nothing.
     """
     place = read_place(key)
     if place is None or place.kind is ObjectClass.RECORDS:

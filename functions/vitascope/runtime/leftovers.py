@@ -13,6 +13,8 @@ from vitascope.runtime.copies import keep_copy
 from vitascope.runtime.ports import Ledger, ObjectStore
 
 MADE_BY_STAGES = (ObjectClass.CHECKPOINTS, ObjectClass.LATENTS, ObjectClass.FRAMES, ObjectClass.OUTPUTS)
+UNWANTED = frozenset({State.CANCELLED, State.WITHHELD})
+"""States after which nothing that stages made may be left."""
 
 log = structlog.get_logger(__name__)
 
@@ -44,11 +46,11 @@ async def remove_leftovers(
 def plan_removal(record: JobRecord, attempt: int, kinds: Iterable[ObjectClass]) -> list[str]:
     """Prefixes of objects that are of no use any more, as seen by a stale run of `attempt`.
 
-    A cancelled job loses everything that stages made. A run of an older attempt takes only its own objects along, and
-    so does one of a failed job or of one that is back in the queue. A run of the present attempt that is stale without
-    that was overtaken by a copy of itself: all objects are the copy's, too.
+    A cancelled or withheld job loses everything that stages made. A run of an older attempt takes only its own objects
+    along, and so does one of a failed job or of one that is back in the queue. A run of the present attempt that is
+    stale without that was overtaken by a copy of itself: all objects are the copy's, too.
     """
-    if record.state is State.CANCELLED:
+    if record.state in UNWANTED:
         return [job_prefix(kind, record) for kind in MADE_BY_STAGES]
     if attempt < record.run.attempt or record.state in {State.QUEUED, State.FAILED}:
         return [attempt_prefix(kind, record, attempt) for kind in kinds]
@@ -56,8 +58,8 @@ def plan_removal(record: JobRecord, attempt: int, kinds: Iterable[ObjectClass]) 
 
 
 def list_referenced(record: JobRecord) -> frozenset[str]:
-    """Keys that the record still points to; a cancelled one needs none of them."""
-    if record.state is State.CANCELLED:
+    """Keys that the record still points to; a cancelled or withheld one needs none of them."""
+    if record.state in UNWANTED:
         return frozenset()
     return list_resumable(record) | list_results(record)
 
@@ -70,7 +72,8 @@ def list_resumable(record: JobRecord) -> frozenset[str]:
 
 def list_results(record: JobRecord) -> frozenset[str]:
     """The keys of what came out."""
-    return frozenset(ref.key for ref in (record.result.output, record.result.thumbnail) if ref is not None)
+    result = record.result
+    return frozenset(ref.key for ref in (result.output, result.thumbnail, result.spritesheet) if ref is not None)
 
 
 async def remove_objects(store: ObjectStore, prefixes: Iterable[str], keep: Collection[str] = ()) -> None:

@@ -23,6 +23,7 @@ OUTAGES = frozenset(
         FailureCode.STORE_UNAVAILABLE,
         FailureCode.STORE_FULL,
         FailureCode.SERVICE_UNAVAILABLE,
+        FailureCode.SCREEN_UNAVAILABLE,
     },
 )
 """A server is away or full: no fault of the work, so it waits and no try is counted."""

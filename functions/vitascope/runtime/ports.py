@@ -73,6 +73,10 @@ class Stamped:
     revision: int
 
 
+MIN_HISTORY = 64
+"""Revisions of each record that every ledger keeps, the newest among them."""
+
+
 class Ledger(Protocol):
     """The truth about jobs: records under compare-and-set, with a feed of their changes."""
 
@@ -102,8 +106,19 @@ class Ledger(Protocol):
         """
         ...
 
+    async def read_history(self, job: str, since: int) -> Sequence[Stamped]:
+        """The record as it was at revision `since` and at each later one, oldest first.
+
+        Empty if that revision is not kept any more (the last `MIN_HISTORY` of a job are), or never was this job's.
+        """
+        ...
+
     async def remember(self, tenant: str, key: str, value: bytes) -> bytes | None:
         """Create-only memory of idempotency keys: None if it was stored now, else the value stored before."""
+        ...
+
+    async def recall(self, tenant: str, key: str) -> bytes | None:
+        """What is remembered under an idempotency key, if anything; changes nothing."""
         ...
 
     async def forget(self, current: Stamped) -> None:

@@ -5,9 +5,9 @@ Every setting is `VITASCOPE_<GROUP>__<NAME>`, for example `VITASCOPE_DENOISE__MI
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from vitascope.contracts.encoding import MAX_CRF, MIN_CRF, Preset
@@ -56,15 +56,59 @@ class S3Settings(Group):
         return Retention(files=timedelta(days=self.retention_days), record=timedelta(days=self.record_days))
 
 
+class JwtSettings(Group):
+    """An identity provider whose signed tokens are taken as well as keys; exactly one place of its keys is named."""
+
+    issuer: str = Field(min_length=1, description="as the tokens name it, `iss`")
+    audience: str = Field(min_length=1, description="as the tokens name this service, `aud`")
+    jwks_url: str | None = Field(None, pattern=r"^https?://", description="where the provider publishes its keys")
+    jwks_file: Path | None = Field(None, description="the same document as a file; read again when it changes")
+    tenant_claim: str = Field("tenant", description="the claim that has the tenant's name")
+    scope_claim: str = Field("scope", description="the claim that has the scopes; jobs:read and jobs:write if absent")
+    leeway_s: float = Field(30.0, ge=0, le=300, description="so far clocks may differ")
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> Self:
+        if (self.jwks_url is None) == (self.jwks_file is None):
+            raise ValueError("set either JWKS_URL or JWKS_FILE")
+        return self
+
+
 class IngressSettings(Group):
     """The HTTP door."""
 
     host: str = "127.0.0.1"
     port: int = Field(8765, ge=0, le=65535)
-    api_key: SecretStr | None = Field(None, description="when set, every /v1 request must carry it as a bearer token")
+    api_key: SecretStr | None = Field(None, description="of the tenant `default`, with every scope; see docs/api.md")
+    jwt: JwtSettings | None = Field(None, description="an identity provider whose tokens are taken, too")
+    cors_origins: tuple[str, ...] = Field((), description='web pages that may call the API: ["https://example.com"]')
     max_body_bytes: int = Field(1024 * 1024, ge=1024)
     max_queued: int = Field(10_000, ge=1, description="queued jobs of all tenants; more are refused with 429")
     signed_url_s: int = Field(3600, ge=1, le=604_800, description="life of a signed URL; seven days is S3's own limit")
+    content: Literal["stream", "redirect"] = Field("stream", description="how files reach clients: or by signed URL")
+    sync_timeout_s: float = Field(600.0, gt=0, description="of POST /v1/videos/sync, waiting in the queue included")
+    max_syncs: int = Field(256, ge=1, description="such requests that one replica has open at a time")
+    max_inline_bytes: int = Field(64 * 1024 * 1024, ge=1024, description="of JSON that may hold a data URL of media")
+    max_parts: int = Field(1000, ge=1, description="of a form")
+    upload_room_bytes: int = Field(8 * 1024**3, ge=1024, description="of uploads on one replica's disk at a time")
+
+
+class ReferencesSettings(Group):
+    """Media that requests start from, uploaded or fetched from where a request says."""
+
+    max_bytes: int = Field(512 * 1024 * 1024, ge=1024, description="of one upload, fetched file or data URL")
+    max_pixels: int = Field(64 * 1024 * 1024, ge=1, description="of an image or one frame")
+    max_frames: int = Field(1024, ge=1, description="of a video")
+    max_duration_s: float = Field(300.0, gt=0, description="of a video or of sound")
+    allow_http: bool = Field(default=True, description="fetch over plain http, too")
+    follow_redirects: bool = Field(default=True, description="of every kind of media; each hop is checked")
+    allow_networks: tuple[IPvAnyNetwork, ...] = Field((), description="networks to fetch from though they are private")
+    fetch_timeout_s: float = Field(60.0, gt=0, description="for one file, every redirect included")
+    read_timeout_s: float = Field(60.0, gt=0, description="to decode one file")
+    read_memory_bytes: int = Field(2 * 1024**3, ge=512 * 1024**2, description="for the process that decodes one file")
+    fetches: int = Field(32, ge=1, le=1000, description="files that one replica fetches at a time")
+    concurrency: int = Field(4, ge=1, le=64, description="files that one replica decodes at a time")
+    scratch: Path | None = Field(None, description="folder for files on their way; the system's if absent")
 
 
 class DenoiseSettings(Group):
@@ -109,11 +153,49 @@ class EncodeSettings(Group):
     grace_s: float = Field(30.0, gt=0)
 
 
+class ScreenSettings(Group):
+    """What is looked at before there is a job, and before its video can be seen; nothing unless it is set."""
+
+    prompt_rules: str | None = Field(None, min_length=1, description="a JSON file of rules for prompts, or `builtin`")
+    prompt_hook: bool = Field(False, description="ask the hook about prompts")
+    still_model: bool = Field(False, description="score frames of finished clips with the model of the extra `screen`")
+    still_hook: bool = Field(False, description="ask the hook about frames of finished clips")
+    stills: int = Field(16, ge=1, le=256, description="frames of a clip that are looked at, spread evenly")
+    still_threshold: float = Field(0.8, gt=0, le=1, description="score from which the model's finding counts")
+    fail_open: bool = Field(False, description="pass what a screen cannot tell; else nothing passes until it can")
+    hook_url: str | None = Field(None, description="answers as OpenAI's /v1/moderations does")
+    hook_key: SecretStr | None = Field(None, description="sent to the hook as a bearer token")
+    hook_model: str | None = Field(None, description="sent to the hook as `model`")
+    hook_timeout_s: float = Field(10.0, gt=0, le=60, description="for each answer of the hook")
+    hook_allow_networks: tuple[IPvAnyNetwork, ...] = Field(
+        (), description="private networks that the hook may be in; with any, plain http may be used, too"
+    )
+
+    @model_validator(mode="after")
+    def _check_hook(self) -> Self:
+        if (self.prompt_hook or self.still_hook) and self.hook_url is None:
+            raise ValueError("prompt_hook and still_hook need hook_url")
+        if self.hook_url is not None and not self.hook_url.startswith(("https://", "http://")):
+            raise ValueError("hook_url begins with https:// or http://")
+        if self.hook_url is not None and self.hook_url.startswith("http://") and not self.hook_allow_networks:
+            raise ValueError("plain http needs hook_allow_networks, the networks that the hook may be in")
+        return self
+
+
 class SchedulerSettings(Group):
     """The dispatcher."""
 
     lease_s: float = Field(4.0, gt=0.2, description="a dead scheduler is replaced after so long")
     group_lease_s: float = Field(15.0, gt=1, description="a group that is silent for so long is lost")
+
+
+class WebhookSettings(Group):
+    """Deliveries to other people's addresses."""
+
+    give_up_days: float = Field(3.0, gt=0, le=30, description="from an event until nobody tries to deliver it any more")
+    allow_http: bool = Field(default=True, description="post over plain http, too")
+    allow_networks: tuple[IPvAnyNetwork, ...] = Field((), description="networks to post to though they are private")
+    disable_after_days: float = Field(5.0, gt=0, description="a webhook at which nothing arrives is switched off then")
 
 
 class LogSettings(Group):
@@ -140,9 +222,12 @@ class Settings(BaseSettings):
     nats: NatsSettings = NatsSettings()
     s3: S3Settings = S3Settings()
     ingress: IngressSettings = IngressSettings()
+    references: ReferencesSettings = ReferencesSettings()
     denoise: DenoiseSettings = DenoiseSettings()
     decode: DecodeSettings = DecodeSettings()
     encode: EncodeSettings = EncodeSettings()
+    screen: ScreenSettings = ScreenSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
+    webhooks: WebhookSettings = WebhookSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()

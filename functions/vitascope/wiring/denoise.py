@@ -16,7 +16,8 @@ DENOISE_LIMIT = 2
 
 async def run_denoise(settings: Settings) -> int:
     """One denoise group."""
-    from vitascope.denoise.group import GroupHeartbeat  # noqa: PLC0415 (see the module)
+    from vitascope.denoise.extras import check_declared  # noqa: PLC0415 (see the module)
+    from vitascope.denoise.group import GroupHeartbeat  # noqa: PLC0415
     from vitascope.denoise.handler import DenoiseHandler  # noqa: PLC0415
     from vitascope.denoise.modular import ModularDenoiser  # noqa: PLC0415
     from vitascope.engine.denoise_model import DenoiseModel  # noqa: PLC0415
@@ -25,6 +26,7 @@ async def run_denoise(settings: Settings) -> int:
     own = settings.denoise
     entries = choose_models(load_catalog(settings.catalog), own.pool, own.models)
     models: dict[str, DenoiseModel] = {}
+    edits = {entry.name: edit for entry in entries if (edit := entry.capabilities.latent_edit) is not None}
     async with open_ready_ports(settings, "denoise") as ports:
         row = GroupRow(
             pool=own.pool,
@@ -42,6 +44,7 @@ async def run_denoise(settings: Settings) -> int:
             for entry in entries:
                 folder, dtype = folders[entry.name], parse_dtype(entry.dtype)
                 models[entry.name] = DenoiseModel.load(folder, dtype=dtype, device=device)
+                check_declared(entry, models[entry.name].input_names)
 
         async def make_ready() -> None:
             folders = await fetch_models(settings, entries)
@@ -53,7 +56,7 @@ async def run_denoise(settings: Settings) -> int:
             bus=ports.bus,
             store=ports.store,
             clock=ports.clock,
-            denoiser=ModularDenoiser(models),
+            denoiser=ModularDenoiser(models, edits),
             group=group,
             settings=own,
             sampler=sampler,

@@ -6,11 +6,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from vitascope.adapters.jetstream import Connection, JetStreamBus, JetStreamLedger, JetStreamRegistry
+from vitascope.adapters.jetstream import (
+    Connection,
+    JetStreamBus,
+    JetStreamDeliveryBook,
+    JetStreamLedger,
+    JetStreamRegistry,
+    JetStreamTenantTable,
+)
 from vitascope.adapters.s3 import S3Client, S3ObjectStore
 from vitascope.contracts.objects import PROBE_KEY
 from vitascope.runtime.ports import SystemClock
 from vitascope.runtime.settings import S3Settings, Settings
+from vitascope.runtime.tenants import KeptTenants
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,8 @@ class Ports:
     registry: JetStreamRegistry
     store: S3ObjectStore
     clock: SystemClock
+    tenants: KeptTenants
+    deliveries: JetStreamDeliveryBook
 
 
 @asynccontextmanager
@@ -43,8 +53,9 @@ async def open_ports(settings: Settings, role: str) -> AsyncIterator[Ports]:
     )
     async with connection, make_s3_client(settings.s3, settings.s3.bucket) as s3:
         bus, ledger, registry = JetStreamBus(connection), JetStreamLedger(connection), JetStreamRegistry(connection)
-        store = S3ObjectStore(s3)
-        yield Ports(connection, s3, bus, ledger, registry, store, SystemClock())
+        store, clock = S3ObjectStore(s3), SystemClock()
+        tenants = KeptTenants(JetStreamTenantTable(connection), store, clock)
+        yield Ports(connection, s3, bus, ledger, registry, store, clock, tenants, JetStreamDeliveryBook(connection))
 
 
 @asynccontextmanager

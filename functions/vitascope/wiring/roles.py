@@ -12,6 +12,7 @@ from vitascope.contracts.failures import VitascopeError
 from vitascope.runtime.settings import Settings, name_settings
 from vitascope.runtime.telemetry import configure_logs
 from vitascope.wiring.decode import run_decode
+from vitascope.wiring.deliver import run_deliver
 from vitascope.wiring.denoise import run_denoise
 from vitascope.wiring.encode import run_encode
 from vitascope.wiring.ingress import run_ingress
@@ -43,6 +44,7 @@ ROLES: dict[str, Role] = {
     "decode": run_decode,
     "encode": run_encode,
     "publish": run_publish,
+    "deliver": run_deliver,
 }
 
 

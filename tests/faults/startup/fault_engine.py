@@ -54,6 +54,7 @@ class GenerationInputs:
     flow_shift: float | None = None
     boundary_ratio: float | None = None
     fps: Any = None
+    generate_sound: bool = False
     extra: Any = field(default_factory=dict)
 
     def digest(self) -> str:
@@ -84,6 +85,8 @@ class Tiling:
 class DenoiseModel:
     fingerprint = Fingerprint()
     sampler = "Hash"
+    input_names = frozenset({"prompt"})
+    tasks = ("t2v",)
 
     @classmethod
     def load(cls, _folder: Path, **_how: Any) -> "DenoiseModel":

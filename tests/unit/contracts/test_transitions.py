@@ -39,8 +39,9 @@ CHANGES: dict[str, Change] = {
     "fail": lambda r, a: t.fail(r, a, FAILURE, NOW),
     "cancel": lambda r, _: t.cancel(r, NOW),
     "expire": lambda r, _: t.expire(r, NOW),
+    "delete": lambda r, _: t.delete(r, NOW),
 }
-BY_ATTEMPT = sorted(set(CHANGES) - {"start", "cancel", "expire", "request preempt"})
+BY_ATTEMPT = sorted(set(CHANGES) - {"start", "cancel", "expire", "delete", "request preempt"})
 CHECKPOINT = Checkpoint(object=object_ref("checkpoints/x"), step=10, fingerprint="f")
 
 
@@ -204,6 +205,21 @@ def test_cancel_twice_is_cancel_once() -> None:
     assert cancelled is t.cancel(cancelled, NOW + timedelta(hours=1))
     with pytest.raises(t.IllegalTransition):
         t.cancel(record_in(State.SUCCEEDED), NOW)
+
+
+@pytest.mark.parametrize("state", [s for s in State if s not in {State.REFUSED, State.WITHHELD, State.EXPIRED}])
+def test_deleting_ends_a_live_job_and_expires_an_ended_one(state: State) -> None:
+    """It says when, and deleting twice is deleting once."""
+    deleted = t.delete(record_in(state), NOW)
+    expected = State.EXPIRED if state in TERMINAL else State.CANCELLED
+    assert (expected, NOW, None) == (deleted.state, deleted.times.deleted, deleted.run.group)
+    assert deleted is t.delete(deleted, NOW + timedelta(hours=1))
+
+
+def test_what_has_expired_cannot_be_deleted() -> None:
+    """There is nothing left to take away but the record."""
+    with pytest.raises(t.IllegalTransition):
+        t.delete(record_in(State.EXPIRED), NOW)
 
 
 def test_stage_seconds_add_up_over_tries() -> None:

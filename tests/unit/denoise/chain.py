@@ -32,6 +32,7 @@ from vitascope.denoise.denoiser import CheckpointUnfit, OnStep
 from vitascope.denoise.group import GroupHeartbeat
 from vitascope.denoise.handler import DenoiseHandler
 from vitascope.encode.handler import EncodeHandler
+from vitascope.encode.screening import Screening
 from vitascope.runtime.advance import advance
 from vitascope.runtime.ports import Bus, Ledger, Stamped
 from vitascope.runtime.settings import DecodeSettings, DenoiseSettings, EncodeSettings
@@ -277,9 +278,15 @@ class Chain:
             thread=self.pool,
         )
 
-    def encode(self) -> EncodeHandler:
-        settings = EncodeSettings(scratch=self.scratch, preset="ultrafast")
-        return EncodeHandler(ledger=self.ledger, bus=self.bus, store=self.store, clock=self.clock, settings=settings)
+    def encode(self, screening: Screening | None = None) -> EncodeHandler:
+        return EncodeHandler(
+            ledger=self.ledger,
+            bus=self.bus,
+            store=self.store,
+            clock=self.clock,
+            settings=EncodeSettings(scratch=self.scratch, preset="ultrafast"),
+            screening=screening,
+        )
 
     async def start(self, **changes: Any) -> WorkItem:
         """A new job, dispatched to the group; gives its denoise work."""

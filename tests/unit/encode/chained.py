@@ -11,7 +11,7 @@ from unit.encode.films import decode_rgb_bt709
 from vitascope.contracts.flow import State
 from vitascope.contracts.jobs import JobRecord
 
-OUTPUTS = ["outputs/1/thumbnail.jpg", "outputs/1/video.mp4"]
+OUTPUTS = ["outputs/1/spritesheet.jpg", "outputs/1/thumbnail.jpg", "outputs/1/video.mp4"]
 
 
 def hook_store(chain: Chain, verb: str, key: str, act: Callable[[], Awaitable[object]]) -> None:

@@ -189,6 +189,16 @@ async def test_a_key_refused_by_a_full_queue_works_later(world: World) -> None:
         await submit(client, key=KEY)
 
 
+async def test_a_key_refused_by_a_full_queue_is_tied_to_no_body(world: World) -> None:
+    """429 made nothing, so the key is free: also for another body."""
+    async with open_door(world.make_app(max_queued=1)) as client:
+        other = await submit(client)
+        read_error(await client.post(JOBS, json=PROMPT, headers=HEADERS), 429, "queue_full")
+        await client.post(f"{JOBS}/{other['id']}/cancel")
+        assert 5 == (await submit(client, key=KEY, seed=5))["seed"]
+        read_error(await client.post(JOBS, json=PROMPT, headers=HEADERS), 409, "idempotency_conflict")
+
+
 @pytest.mark.parametrize(
     "key",
     [

@@ -4,6 +4,9 @@ import httpx
 import pytest
 
 from doors import JOBS, PROMPT, World, open_door, read_error
+from tenancy import ADMIN_KEY, bearer, make_key, make_tenant
+from vitascope.contracts.keys import Scope
+from vitascope.ingress.auth import compute_scope
 
 ROUTES = [
     ("POST", JOBS),
@@ -15,6 +18,9 @@ ROUTES = [
     ("GET", f"{JOBS}/vj_01KDVDNA00W52FRFC30J36F36P/events"),
     ("GET", "/v1/models"),
     ("GET", "/v1/queue"),
+    ("GET", "/v1/tenant"),
+    ("GET", "/v1/tenants"),
+    ("POST", "/v1/tenants/default/keys"),
 ]
 
 
@@ -70,3 +76,63 @@ async def test_probes_need_no_key(world: World, path: str) -> None:
 async def test_without_a_key_all_is_open(client: httpx.AsyncClient) -> None:
     """The local run."""
     assert 200 == (await client.get("/v1/models")).status_code
+
+
+@pytest.mark.parametrize("token", ["EMPTY", "sk-1234", "a.b.c"])
+async def test_without_a_key_any_will_do(client: httpx.AsyncClient, token: str) -> None:
+    """Clients that insist on a key send something; it says nothing."""
+    assert "default" == (await client.get("/v1/tenant", headers=bearer(token))).json()["name"]
+
+
+async def test_without_a_key_one_that_claims_to_be_ours_is_checked(client: httpx.AsyncClient) -> None:
+    """A tenant's key stands for the tenant, and a wrong one does not stand for everybody."""
+    await client.post("/v1/tenants", json={"name": "acme"})
+    key = (await client.post("/v1/tenants/acme/keys", json={})).json()["key"]
+    assert "acme" == (await client.get("/v1/tenant", headers=bearer(key))).json()["name"]
+    wrong = key[:-1] + ("a" if key[-1] != "a" else "b")
+    read_error(await client.get("/v1/tenant", headers=bearer(wrong)), 401, "unauthenticated")
+
+
+SCOPES = [
+    ("jobs:read", "GET", JOBS),
+    ("jobs:read", "HEAD", f"{JOBS}/vj_01KDVDNA00W52FRFC30J36F36P/content"),
+    ("jobs:read", "POST", f"{JOBS}/estimate"),
+    ("jobs:write", "POST", JOBS),
+    ("jobs:write", "DELETE", f"{JOBS}/vj_01KDVDNA00W52FRFC30J36F36P"),
+    ("jobs:write", "POST", f"{JOBS}/vj_01KDVDNA00W52FRFC30J36F36P/cancel"),
+    ("jobs:write", "POST", "/v1/videos"),
+    ("jobs:read", "GET", "/v1/videos"),
+    ("jobs:read", "GET", "/v1/models"),
+    ("jobs:read", "GET", "/v1/tenant"),
+    ("admin", "GET", "/v1/tenants"),
+    ("admin", "POST", "/v1/tenants"),
+    ("admin", "DELETE", "/v1/tenants/acme/keys/vsk_aaaaaaaa"),
+    ("webhooks", "GET", "/v1/webhooks"),
+    ("webhooks", "POST", "/v1/webhooks"),
+    ("jobs:write", "POST", "/v1/webhooksome"),
+    ("jobs:write", "PATCH", "/v1/anything-new"),
+]
+
+
+@pytest.mark.parametrize(
+    ("scope", "method", "path"), SCOPES, ids=[f"{method}-{path[4:]}" for _, method, path in SCOPES]
+)
+def test_a_request_needs_a_scope(scope: str, method: str, path: str) -> None:
+    """Reading and writing jobs, webhooks, and the tenants themselves; what is new belongs to the jobs."""
+    assert Scope(scope) is compute_scope(method, path)
+
+
+@pytest.mark.parametrize("lacking", list(Scope))
+async def test_a_key_without_the_scope_is_told_so(world: World, lacking: Scope) -> None:
+    """403 naming it, whether or not there is anything behind the address; nothing is made."""
+    others = [scope.value for scope in Scope if scope is not lacking]
+    routes = [("GET", JOBS), ("POST", JOBS), ("GET", "/v1/tenants"), ("POST", "/v1/tenants"), ("GET", "/v1/webhooks")]
+    async with open_door(world.make_app(api_key=ADMIN_KEY)) as client:
+        await make_tenant(client, "acme")
+        key = await make_key(client, "acme", *others)
+        for method, path in routes:
+            if compute_scope(method, path) is not lacking:
+                continue
+            response = await client.request(method, path, json=PROMPT, headers=bearer(key))
+            assert lacking.value in read_error(response, 403, "forbidden")["message"]
+    assert 0 == await world.count_jobs()

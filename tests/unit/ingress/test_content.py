@@ -109,7 +109,7 @@ async def test_the_thumbnail_is_a_variant(client: httpx.AsyncClient, content: st
     response = await client.get(content, params={"variant": "thumbnail"})
     assert (b"still", "image/jpeg") == (response.content, response.headers["content-type"])
     assert response.headers["etag"] != (await client.head(content)).headers["etag"]
-    read_error(await client.get(content, params={"variant": "spritesheet"}), 400, "invalid_request")
+    read_error(await client.get(content, params={"variant": "poster"}), 400, "invalid_request")
 
 
 async def test_a_job_without_a_file_says_why(client: httpx.AsyncClient) -> None:

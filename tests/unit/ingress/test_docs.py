@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from doors import JOBS
-from vitascope.admission.admit import FIELDS
+from vitascope.admission import FIELDS
 from vitascope.ingress.errors import STATUS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")

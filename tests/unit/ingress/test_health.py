@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 
 from doors import JOBS, World, get_door, open_door, read_error, submit
-from vitascope.admission.admit import FIELDS
+from vitascope.admission import FIELDS
 from vitascope.contracts.pools import LEASE_S, GroupState
 from vitascope.ingress.views import EXAMPLE_JOB, JobView
 

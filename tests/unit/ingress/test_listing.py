@@ -52,9 +52,54 @@ async def test_filters_by_status(world: World, client: httpx.AsyncClient) -> Non
     assert [] == await _ids(client, status="failed")
 
 
+async def test_filters_by_tier_label_and_time(world: World, client: httpx.AsyncClient) -> None:
+    """Alone and together; times are exclusive and have a zone."""
+    first = await submit(client, tier="batch", labels={"project": "a", "shot": "1"})
+    world.time.advance(60)
+    second = await submit(client, tier="interactive", labels={"project": "a=b &c"})
+    world.time.advance(60)
+    third = await submit(client, tier="batch")
+    one, two, three = (view["id"] for view in (first, second, third))
+    assert [three, one] == await _ids(client, tier="batch")
+    assert [three, two, one] == await _ids(client, tier=["batch", "interactive"])
+    assert [two, one] == await _ids(client, label="project")
+    assert [one] == await _ids(client, label=["project=a", "shot"])
+    assert [two] == await _ids(client, label="project=a=b &c")
+    assert [three, two] == await _ids(client, created_after=first["created_at"])
+    assert [two] == await _ids(client, created_after=first["created_at"], created_before=third["created_at"])
+    assert [two, one] == await _ids(client, created_before=third["created_at"], limit=2)
+    assert [one] == await _ids(client, tier="batch", label="project", status="queued", order="asc")
+
+
+async def test_a_page_that_found_nothing_yet_says_where_to_go_on(
+    world: World, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A filter that few jobs pass is worked off in pieces, none of which holds the replica up."""
+    monkeypatch.setattr("vitascope.runtime.job_index.MAX_SCANNED", 2)
+    wanted = (await submit(client, tier="batch"))["id"]
+    for _ in range(5):
+        world.time.advance(1)
+        await submit(client)
+    found: list[str] = []
+    after: dict[str, str] = {}
+    for _ in range(9):
+        page = (await client.get(JOBS, params={"tier": "batch"} | after)).json()
+        found += [view["id"] for view in page["data"]]
+        if not page["has_more"]:
+            break
+        after = {"after": page["last_id"]}
+    assert [wanted] == found
+
+
 @pytest.mark.parametrize(
     ("query", "code", "param"),
     [
+        pytest.param({"tier": "gold"}, "invalid_request", "tier", id="tier"),
+        pytest.param({"label": "=a"}, "invalid_request", "label", id="label"),
+        pytest.param({"label": ["a"] * 17}, "invalid_request", "label", id="labels"),
+        pytest.param({"created_after": "2026-01-01T00:00:00"}, "invalid_request", "created_after", id="no-zone"),
+        pytest.param({"created_before": "soon"}, "invalid_request", "created_before", id="no-time"),
+        pytest.param({"x" * 99: "1"}, "unknown_field", "x" * 64, id="long-name"),
         pytest.param({"limit": "0"}, "invalid_request", "limit", id="limit-nought"),
         pytest.param({"limit": "101"}, "invalid_request", "limit", id="limit-above"),
         pytest.param({"limit": "ten"}, "invalid_request", "limit", id="limit-word"),
@@ -77,7 +122,7 @@ async def test_a_replica_that_still_reads_says_so(world: World, monkeypatch: pyt
     monkeypatch.setattr("vitascope.ingress.listing.SYNC_TIMEOUT_S", 0.0)
     app = world.make_app()
     transport = httpx.ASGITransport(app=app)  # its followers never start
-    async with httpx.AsyncClient(transport=transport, base_url="http://door") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         read_error(await client.get(JOBS), 503, "service_unavailable")
 
 

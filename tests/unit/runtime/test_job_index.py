@@ -11,7 +11,8 @@ from records import NOW, queued_record, record_in
 from vitascope.adapters.memory import MemoryBroker
 from vitascope.contracts import transitions
 from vitascope.contracts.flow import State
-from vitascope.contracts.jobs import JobRecord
+from vitascope.contracts.jobs import JobRecord, Tier
+from vitascope.runtime.job_filter import JobFilter
 from vitascope.runtime.job_index import JobIndex, QueuePlace
 from vitascope.runtime.ports import Stamped
 
@@ -98,6 +99,100 @@ def test_a_walk_shows_every_job_once_whatever_comes_meanwhile(data: st.DataObjec
     assert len(shown) == len(set(shown))
     assert present <= set(shown)
     assert sorted(shown, reverse=is_descending) == shown
+
+
+def _labelled(second: int, tier: str, **labels: str) -> JobRecord:
+    return queued_record(NOW + timedelta(seconds=second), tier=tier, labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        pytest.param(JobFilter(), [0, 1, 2, 3], id="nothing"),
+        pytest.param(JobFilter(tiers=(Tier.BATCH,)), [1, 3], id="a tier"),
+        pytest.param(JobFilter(tiers=(Tier.BATCH, Tier.INTERACTIVE)), [1, 2, 3], id="tiers"),
+        pytest.param(JobFilter(labels=("project=a",)), [0, 1], id="a label"),
+        pytest.param(JobFilter(labels=("project",)), [0, 1, 2], id="a label's name"),
+        pytest.param(JobFilter(labels=("project", "shot=1")), [1, 2], id="labels"),
+        pytest.param(JobFilter(labels=("proj",)), [], id="a part of a name"),
+        pytest.param(JobFilter(created_after=NOW + timedelta(seconds=1)), [2, 3], id="after"),
+        pytest.param(JobFilter(created_before=NOW + timedelta(seconds=1)), [0], id="before"),
+        pytest.param(JobFilter(created_after=NOW, created_before=NOW + timedelta(seconds=3)), [1, 2], id="between"),
+        pytest.param(JobFilter(created_after=NOW - timedelta(days=40_000)), [0, 1, 2, 3], id="before clocks"),
+        pytest.param(JobFilter(created_before=NOW - timedelta(days=40_000)), [], id="ended before clocks"),
+    ],
+)
+@pytest.mark.parametrize("is_descending", [True, False], ids=["newest first", "oldest first"])
+def test_pages_of_what_is_wanted(wanted: JobFilter, expected: list[int], *, is_descending: bool) -> None:
+    """Everything that passes the filter and nothing else, also page by page."""
+    index = JobIndex()
+    ids = _fill(
+        index,
+        _labelled(0, "standard", project="a"),
+        _labelled(1, "batch", project="a", shot="1"),
+        _labelled(2, "interactive", project="b", shot="1"),
+        _labelled(3, "batch"),
+    )
+    wished = [ids[place] for place in (expected[::-1] if is_descending else expected)]
+    whole = index.find_page("default", ALL, limit=9, wanted=wanted, is_descending=is_descending)
+    assert (wished, False) == (list(whole.ids), whole.has_more)
+    shown: list[str] = []
+    after = None
+    for _ in range(9):
+        page = index.find_page("default", ALL, limit=1, after=after, wanted=wanted, is_descending=is_descending)
+        shown += page.ids
+        after = page.last_id
+        if not page.has_more:
+            break
+    assert wished == shown
+
+
+def test_a_page_ends_when_enough_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is short, says that more may follow, and the walk goes on from where it ended."""
+    monkeypatch.setattr("vitascope.runtime.job_index.MAX_SCANNED", 3)
+    index = JobIndex()
+    ids = _fill(index, *[_labelled(second, "batch" if second % 7 == 0 else "standard") for second in range(20)])
+    wanted, shown, after, sizes = JobFilter(tiers=(Tier.BATCH,)), [], None, []
+    while True:
+        page = index.find_page("default", ALL, limit=5, after=after, wanted=wanted, is_descending=False)
+        shown += page.ids
+        sizes.append(len(page.ids))
+        after = page.last_id
+        if not page.has_more:
+            break
+    assert [ids[0], ids[7], ids[14]] == shown
+    assert 0 in sizes
+
+
+def test_a_deleted_job_is_in_no_list_but_still_counts_for_quotas() -> None:
+    """Its owner does not see it; what it used was used."""
+    index = JobIndex()
+    record = record_in(State.SUCCEEDED, NOW)
+    index.apply(Stamped(record, 1))
+    index.apply(Stamped(transitions.delete(record, NOW), 2))
+    assert () == index.find_page("default", ALL, limit=5).ids
+    assert [0] * len(ALL) == [index.count(state) for state in ALL]
+    assert record.result.actual_gpu_s == index.usage.measure("default", NOW).spent_gpu_s
+    index.forget(record.id)
+    assert 0.0 == index.usage.measure("default", NOW).spent_gpu_s
+
+
+def test_deleted_jobs_do_not_fill_the_index() -> None:
+    """They are forgotten like other ended ones."""
+    index = JobIndex(max_jobs=2)
+    records = _queue(4)
+    for revision, record in enumerate(records, 1):
+        index.apply(Stamped(transitions.delete(record, NOW), revision))
+    assert 2 == len(index._jobs)
+
+
+def test_the_place_of_a_job_that_would_be_sent_now() -> None:
+    """Behind all that wait, and what runs; the first in an empty pool."""
+    index = JobIndex()
+    assert QueuePlace(1, 0.0) == index.foresee_place("default")
+    _fill(index, record_in(State.RUNNING), *_queue(2))
+    assert QueuePlace(3, 3.0) == index.foresee_place("default")
+    assert 1 == index.count_running("default")
 
 
 def test_a_queue_place_counts_the_work_ahead() -> None:

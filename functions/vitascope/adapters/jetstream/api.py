@@ -76,8 +76,17 @@ async def get_last(connection: Connection, stream: str, subject: str) -> StoredM
         ApiError: the API answered with an error.
         VitascopeError: `bus_unavailable`, it did not answer.
     """
+    return await _get(connection, stream, {"last_by_subj": subject})
+
+
+async def get_next(connection: Connection, stream: str, subject: str, sequence: int) -> StoredMessage | None:
+    """The first message of a subject that is kept and has at least that sequence; errors as of `get_last`."""
+    return await _get(connection, stream, {"seq": max(sequence, 1), "next_by_subj": subject})
+
+
+async def _get(connection: Connection, stream: str, wanted: Mapping[str, object]) -> StoredMessage | None:
     try:
-        answer = await call(connection, f"STREAM.MSG.GET.{stream}", {"last_by_subj": subject})
+        answer = await call(connection, f"STREAM.MSG.GET.{stream}", wanted)
     except ApiError as error:
         if error.err_code == MESSAGE_NOT_FOUND:
             return None

@@ -13,7 +13,7 @@ from vitascope.adapters.jetstream.api import MESSAGE_ID, call, call_pages, get_l
 from vitascope.adapters.jetstream.connection import Connection
 from vitascope.adapters.jetstream.consumers import drop_idle_consumers
 from vitascope.adapters.jetstream.watch import Watch
-from vitascope.adapters.jetstream.work import Consumption
+from vitascope.adapters.jetstream.work import Consumption, work_source
 from vitascope.contracts.events import CloudEvent, Control, FramesReady, Progress
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.subjects import STREAM_PROGRESS, STREAM_WORK, WORK_ALL, control_subject
@@ -71,7 +71,7 @@ class JetStreamBus:
         limit: int = 1,
     ) -> AbstractAsyncContextManager[AsyncIterator[Delivery]]:
         """Take work of a stage."""
-        return Consumption(self._connection, stage, pool, group, limit=limit)
+        return Consumption(self._connection, work_source(stage, pool, group), limit=limit)
 
     async def publish_event(self, subject: str, event: CloudEvent) -> None:
         """Keep a public event; copies are dropped."""

@@ -1,4 +1,4 @@
-"""The durable consumers of the work stream: one for each stage and pool, and for denoise each group."""
+"""The durable consumers: of work one for each stage and pool, and for denoise each group; of public events one."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,14 @@ from vitascope.adapters.jetstream.connection import Connection
 from vitascope.adapters.jetstream.errors import CONSUMER_EXISTS, CONSUMER_NOT_FOUND, ApiError
 from vitascope.adapters.limits import ACK_WAIT_S
 from vitascope.contracts.flow import Stage
-from vitascope.contracts.subjects import STREAM_WORK, WORK_DENOISE, work_consumer, work_filter
+from vitascope.contracts.subjects import (
+    EVENTS_ALL,
+    STREAM_WORK,
+    WEBHOOK_CONSUMER,
+    WORK_DENOISE,
+    work_consumer,
+    work_filter,
+)
 
 GROUP_IDLE_S = 86_400
 """A group's consumer that nobody pulled from for a day goes; its messages stay. A pool's consumer stays for ever, since
@@ -30,11 +37,20 @@ def plan_consumer(stage: Stage, pool: str, group: str | None) -> dict[str, Any]:
     `max_deliver` is unlimited, since the record counts failures, and there is no `backoff`: the server adds it to the
     delay of a negative acknowledgement in a way that doubles the wait.
     """
-    name = work_consumer(stage, pool, group)
-    config: dict[str, Any] = {
+    config = _plan_durable(work_consumer(stage, pool, group), work_filter(stage, pool, group))
+    return config if group is None else {**config, "inactive_threshold": GROUP_IDLE_S * NANOSECONDS}
+
+
+def plan_webhook_consumer() -> dict[str, Any]:
+    """The configuration of the one that reads all public events, the oldest first, for those who deliver them."""
+    return _plan_durable(WEBHOOK_CONSUMER, EVENTS_ALL)
+
+
+def _plan_durable(name: str, subjects: str) -> dict[str, Any]:
+    return {
         "name": name,
         "durable_name": name,
-        "filter_subject": work_filter(stage, pool, group),
+        "filter_subject": subjects,
         "deliver_policy": "all",
         "ack_policy": "explicit",
         "ack_wait": int(ACK_WAIT_S * NANOSECONDS),
@@ -43,10 +59,9 @@ def plan_consumer(stage: Stage, pool: str, group: str | None) -> dict[str, Any]:
         "max_waiting": MAX_WAITING,
         "replay_policy": "instant",
     }
-    return config if group is None else {**config, "inactive_threshold": GROUP_IDLE_S * NANOSECONDS}
 
 
-async def ensure_consumer(connection: Connection, stage: Stage, pool: str, group: str | None) -> None:
+async def ensure_consumer(connection: Connection, stream: str, wanted: dict[str, Any]) -> None:
     """Make the consumer if there is none, and correct it if an older release made it.
 
     It is read first and then made or changed with its whole configuration: creating is also changing in JetStream's
@@ -55,15 +70,14 @@ async def ensure_consumer(connection: Connection, stage: Stage, pool: str, group
     Raises:
         VitascopeError: `bus_unavailable`.
     """
-    wanted = plan_consumer(stage, pool, group)
     name = wanted["name"]
     try:
-        present: dict[str, Any] = (await call(connection, f"CONSUMER.INFO.{STREAM_WORK}.{name}"))["config"]
+        present: dict[str, Any] = (await call(connection, f"CONSUMER.INFO.{stream}.{name}"))["config"]
     except ApiError as error:
         if error.err_code != CONSUMER_NOT_FOUND:
             raise
         try:
-            await _write(connection, wanted, "create")
+            await _write(connection, stream, wanted, "create")
         except ApiError as refused:
             if refused.err_code != CONSUMER_EXISTS:  # else somebody was faster, and made the same
                 raise
@@ -71,7 +85,7 @@ async def ensure_consumer(connection: Connection, stage: Stage, pool: str, group
             log.info("bus.consumer_created", consumer=name)
         return
     if {**present, **wanted} != present:
-        await _write(connection, {**present, **wanted}, "update")
+        await _write(connection, stream, {**present, **wanted}, "update")
         log.info("bus.consumer_updated", consumer=name)
 
 
@@ -113,6 +127,6 @@ async def _delete(connection: Connection, name: str) -> bool:
     return True
 
 
-async def _write(connection: Connection, config: dict[str, Any], action: str) -> None:
-    subject = f"CONSUMER.CREATE.{STREAM_WORK}.{config['name']}.{config['filter_subject']}"
-    await call(connection, subject, {"stream_name": STREAM_WORK, "config": config, "action": action})
+async def _write(connection: Connection, stream: str, config: dict[str, Any], action: str) -> None:
+    subject = f"CONSUMER.CREATE.{stream}.{config['name']}.{config['filter_subject']}"
+    await call(connection, subject, {"stream_name": stream, "config": config, "action": action})

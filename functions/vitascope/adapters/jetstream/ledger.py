@@ -1,7 +1,7 @@
 """The ledger in a key-value bucket: one key a job, compare-and-set by the revision of its key."""
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 
@@ -15,8 +15,10 @@ from vitascope.adapters.jetstream.api import (
     MESSAGE_ID,
     MESSAGE_TTL,
     ROLLUP,
+    StoredMessage,
     call,
     get_last,
+    get_next,
     store,
 )
 from vitascope.adapters.jetstream.connection import Connection
@@ -26,7 +28,7 @@ from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.subjects import BUCKET_IDEMPOTENCY, BUCKET_JOBS
 from vitascope.contracts.transitions import check_successor
-from vitascope.runtime.ports import Conflict, Stamped, UnreadableRecord
+from vitascope.runtime.ports import MIN_HISTORY, Conflict, Stamped, UnreadableRecord
 
 REMEMBER_TRIES = 3
 """A key that is taken and then gone has expired in between: at most once in its life."""
@@ -52,10 +54,7 @@ class JetStreamLedger:
         message = await get_last(self._connection, _JOBS, f"{_JOB_PREFIX}{job}")
         if message is None or KV_OPERATION in message.headers:
             return None
-        try:
-            return Stamped(JobRecord.from_bytes(message.payload), message.sequence)
-        except ValidationError as error:
-            raise UnreadableRecord(job) from error
+        return _parse(job, message)
 
     async def replace(self, current: Stamped, record: JobRecord) -> Stamped:
         """Compare-and-set."""
@@ -71,9 +70,23 @@ class JetStreamLedger:
         """Follow the changes of all records or of one."""
         return self._watch(job)
 
+    async def read_history(self, job: str, since: int) -> Sequence[Stamped]:
+        """The record at revision `since` and at each later one; a round trip to the stream's leader for each."""
+        found: list[Stamped] = []
+        sequence = since
+        for _ in range(MIN_HISTORY + 1):
+            message = await get_next(self._connection, _JOBS, f"{_JOB_PREFIX}{job}", sequence)
+            if message is None or (not found and message.sequence != since):
+                break
+            if KV_OPERATION in message.headers:
+                return ()
+            found.append(_parse(job, message))
+            sequence = message.sequence + 1
+        return found
+
     async def remember(self, tenant: str, key: str, value: bytes) -> bytes | None:
         """Create-only memory of idempotency keys; a key may hold anything, so its digest names it."""
-        subject = f"$KV.{BUCKET_IDEMPOTENCY}.{tenant}.{hashlib.sha256(key.encode()).hexdigest()}"
+        subject = _name_key(tenant, key)
         for _ in range(REMEMBER_TRIES):
             try:
                 await compare_and_set(self._connection, subject, value, revision=0)
@@ -84,6 +97,11 @@ class JetStreamLedger:
             else:
                 return None
         raise VitascopeError(FailureCode.BUS_UNAVAILABLE, "An idempotency key is neither free nor taken.")
+
+    async def recall(self, tenant: str, key: str) -> bytes | None:
+        """What is remembered under an idempotency key, if anything."""
+        known = await get_last(self._connection, f"KV_{BUCKET_IDEMPOTENCY}", _name_key(tenant, key))
+        return known.payload if known is not None else None
 
     async def forget(self, current: Stamped) -> None:
         """Take a record out for ever, with its history: one message replaces both, and goes by itself a minute later.
@@ -134,6 +152,17 @@ async def compare_and_set(
             if newest is not None and newest.headers.get(MESSAGE_ID) == own_id:
                 return newest.sequence
         raise Conflict(f"{subject} is no longer at revision {revision}") from error
+
+
+def _name_key(tenant: str, key: str) -> str:
+    return f"$KV.{BUCKET_IDEMPOTENCY}.{tenant}.{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def _parse(job: str, message: StoredMessage) -> Stamped:
+    try:
+        return Stamped(JobRecord.from_bytes(message.payload), message.sequence)
+    except ValidationError as error:
+        raise UnreadableRecord(job) from error
 
 
 async def _records(watch: Watch) -> AsyncIterator[Stamped | None]:

@@ -99,6 +99,8 @@ def plan(replicas: int) -> list[dict[str, Any]]:
         ),
         _bucket(subjects.BUCKET_IDEMPOTENCY, max_bytes=256 * MIB, max_age=_ns(REMEMBER_S)),
         _bucket(subjects.BUCKET_GROUPS, max_bytes=64 * MIB, max_age=_ns(LEASE_S), duplicate_window=_ns(LEASE_S)),
+        _bucket(subjects.BUCKET_TENANTS, max_bytes=256 * MIB),
+        _bucket(subjects.BUCKET_DELIVERIES, max_bytes=1024 * MIB, allow_msg_ttl=True),  # the log goes row by row
         # A lease given back is one message deleted by its sequence, so deleting stays allowed here.
         _bucket(subjects.BUCKET_LEASES, max_bytes=MIB, allow_msg_ttl=True, deny_delete=False),
     ]

@@ -1,11 +1,13 @@
-"""Consuming work: long pulls for as many events as there is room, and a clean way out."""
+"""Consuming work, and public events alike: long pulls for as many as there is room, and a clean way out."""
 
 import asyncio
 import base64
 import json
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import structlog
 from nats.aio.msg import Msg
@@ -13,18 +15,47 @@ from nats.aio.msg import Msg
 from vitascope.adapters.envelope import pack, unpack
 from vitascope.adapters.jetstream.api import MESSAGE_ID, store
 from vitascope.adapters.jetstream.connection import Connection
-from vitascope.adapters.jetstream.consumers import ensure_consumer
+from vitascope.adapters.jetstream.consumers import ensure_consumer, plan_consumer, plan_webhook_consumer
 from vitascope.adapters.jetstream.delivery import NAK, TERM, JetStreamDelivery
 from vitascope.adapters.jetstream.pull import Pauses, Pull, PullLost
 from vitascope.contracts.events import TYPE_PREFIX, CloudEvent
 from vitascope.contracts.failures import VitascopeError
 from vitascope.contracts.flow import Stage
-from vitascope.contracts.subjects import STREAM_WORK, dead_subject, work_consumer
+from vitascope.contracts.subjects import STREAM_EVENTS, STREAM_WORK, dead_event_subject, dead_subject
 
 BURIED_MAX_BYTES = 8192
 """How much of a message that nobody understands is kept."""
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is consumed: a durable consumer of a stream.
+
+    Attributes:
+        consumer: its configuration, as JetStream's API takes it.
+        name_dead: where a message that is no event goes; its argument is the last token of the message's subject.
+    """
+
+    stream: str
+    consumer: dict[str, Any]
+    name_dead: Callable[[str], str]
+
+    @property
+    def name(self) -> str:
+        """The consumer's name."""
+        return str(self.consumer["name"])
+
+
+def work_source(stage: Stage, pool: str, group: str | None) -> Source:
+    """The work of a stage."""
+    return Source(STREAM_WORK, plan_consumer(stage, pool, group), lambda job: dead_subject(stage, job))
+
+
+def event_source() -> Source:
+    """All public events."""
+    return Source(STREAM_EVENTS, plan_webhook_consumer(), dead_event_subject)
 
 
 class Consumption:
@@ -33,10 +64,10 @@ class Consumption:
     Entering never fails: while the server is away or has no streams yet it tries again, and says so in the log.
     """
 
-    def __init__(self, connection: Connection, stage: Stage, pool: str, group: str | None, *, limit: int) -> None:
+    def __init__(self, connection: Connection, source: Source, *, limit: int) -> None:
         assert limit >= 1, "a consumer without room takes nothing"
-        self._connection, self._stage, self._pool, self._group, self._limit = connection, stage, pool, group, limit
-        self._name = work_consumer(stage, pool, group)
+        self._connection, self._source, self._limit = connection, source, limit
+        self._name = source.name
         self._ready: deque[JetStreamDelivery] = deque()
         self._held: set[JetStreamDelivery] = set()
         self._arrived = asyncio.Event()
@@ -89,8 +120,8 @@ class Consumption:
         while True:
             pauses.begin()
             try:
-                await ensure_consumer(self._connection, self._stage, self._pool, self._group)
-                async with Pull(self._connection, STREAM_WORK, self._name, self._take) as self._pull:
+                await ensure_consumer(self._connection, self._source.stream, self._source.consumer)
+                async with Pull(self._connection, self._source.stream, self._name, self._take) as self._pull:
                     pauses.succeed()
                     await self._pull.run(self._room)
             except PullLost as lost:
@@ -125,14 +156,14 @@ class Consumption:
         log.error("work.not_an_event", consumer=self._name, sequence=sequence, error=str(error))
         body = base64.b64encode(message.data[:BURIED_MAX_BYTES]).decode()
         letter = CloudEvent(
-            id=f"{STREAM_WORK}:{sequence}",
+            id=f"{self._source.stream}:{sequence}",
             source="/vitascope/bus",
             type=f"{TYPE_PREFIX}.dead.malformed.v1",
             subject=message.subject,
             data={"error": str(error)[:1000], "headers": json.dumps(message.headers)[:2000], "body_base64": body},
         )
         headers, payload = pack(letter)
-        subject = dead_subject(self._stage, message.subject.rpartition(".")[2])
+        subject = self._source.name_dead(message.subject.rpartition(".")[2])
         try:
             await store(self._connection, subject, payload, {**headers, MESSAGE_ID: letter.id})
             await self._connection.request(message.reply, TERM)

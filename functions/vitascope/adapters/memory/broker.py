@@ -2,9 +2,11 @@
 
 from vitascope.adapters.limits import ACK_WAIT_S
 from vitascope.adapters.memory.bus import MemoryBus
+from vitascope.adapters.memory.deliveries import MemoryDeliveryBook, MemoryEventFeed
 from vitascope.adapters.memory.ledger import MemoryLedger
 from vitascope.adapters.memory.registry import MemoryRegistry
 from vitascope.adapters.memory.state import BrokerState
+from vitascope.adapters.memory.tenants import MemoryTenantTable
 from vitascope.adapters.memory.timing import MachineTime, Timing
 
 
@@ -12,7 +14,7 @@ class MemoryBroker:
     """A ledger, a bus and a registry that know of each other's outages.
 
     Attributes:
-        ledger, bus, registry: the ports; any number of users may share them.
+        ledger, bus, registry, tenants, deliveries, events: the ports; any number of users may share them.
     """
 
     def __init__(self, *, ack_wait_s: float = ACK_WAIT_S, timing: Timing | None = None) -> None:
@@ -26,6 +28,9 @@ class MemoryBroker:
         self.ledger = MemoryLedger(self._state)
         self.bus = MemoryBus(self._state)
         self.registry = MemoryRegistry(self._state)
+        self.tenants = MemoryTenantTable(self._state)
+        self.deliveries = MemoryDeliveryBook(self._state)
+        self.events = MemoryEventFeed(self.bus)
 
     def set_connected(self, *, connected: bool) -> None:
         """Begin or end an outage: while it lasts every call raises `bus_unavailable`; nothing is lost."""
@@ -38,3 +43,5 @@ class MemoryBroker:
         self.ledger.lose()
         self.bus.lose()
         self.registry.lose()
+        self.tenants.lose()
+        self.deliveries.lose()

@@ -25,6 +25,7 @@ class MemoryBus:
     Attributes:
         events: the public events so far, each with its subject, in order.
         dead: the dead letters so far, likewise.
+        published: set with each public event; whoever waits for one clears it.
     """
 
     def __init__(self, state: BrokerState) -> None:
@@ -33,6 +34,7 @@ class MemoryBus:
         self._progress: Feed[bytes] = Feed()
         self._controls: dict[str, set[asyncio.Queue[Control]]] = {}
         self._event_ids: set[str] = set()
+        self.published = asyncio.Event()
         self.events: list[tuple[str, CloudEvent]] = []
         self.dead: list[tuple[str, CloudEvent]] = []
 
@@ -109,6 +111,7 @@ class MemoryBus:
         if event.id not in self._event_ids:
             self._event_ids.add(event.id)
             self.events.append((subject, unpack(*packed)))
+            self.published.set()
 
     async def publish_dead(self, subject: str, event: CloudEvent) -> None:
         """Keep a dead letter."""

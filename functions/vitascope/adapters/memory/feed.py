@@ -87,5 +87,7 @@ class Watcher(Generic[T]):
         """Take a change in: it replaces an older one of its key that nobody has seen yet."""
         if not self._is_wanted(key, value):
             return
-        (self._first if key in self._first else self._later)[key] = value
+        waiting = self._first if key in self._first else self._later
+        waiting.pop(key, None)  # a newer value stands behind all that were set before it
+        waiting[key] = value
         self._news.set()

@@ -1,6 +1,7 @@
 """The ledger in memory."""
 
-from collections.abc import AsyncIterator
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 
@@ -8,7 +9,7 @@ from vitascope.adapters.memory.feed import Feed
 from vitascope.adapters.memory.state import BrokerState
 from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.transitions import check_successor
-from vitascope.runtime.ports import Conflict, Stamped
+from vitascope.runtime.ports import MIN_HISTORY, Conflict, Stamped
 
 
 class MemoryLedger:
@@ -17,6 +18,7 @@ class MemoryLedger:
     def __init__(self, state: BrokerState) -> None:
         self._state = state
         self._feed: Feed[Stamped] = Feed()
+        self._history: dict[str, deque[Stamped]] = defaultdict(lambda: deque(maxlen=MIN_HISTORY))
         self._revision = 0
         self._remembered: dict[tuple[str, str], bytes] = {}
         self._birth = state.timing.now()
@@ -45,6 +47,14 @@ class MemoryLedger:
         self._state.check()
         return self._feed.watch(lambda key, _: job is None or key == job)
 
+    async def read_history(self, job: str, since: int) -> Sequence[Stamped]:
+        """The record at revision `since` and at each later one."""
+        self._state.check()
+        if job not in self._feed.values:
+            return ()
+        kept = [stamped for stamped in self._history[job] if stamped.revision >= since]
+        return kept if kept and kept[0].revision == since else ()
+
     async def remember(self, tenant: str, key: str, value: bytes) -> bytes | None:
         """Create-only memory of idempotency keys."""
         self._state.check()
@@ -53,11 +63,17 @@ class MemoryLedger:
             self._remembered[tenant, key] = value
         return known
 
+    async def recall(self, tenant: str, key: str) -> bytes | None:
+        """What is remembered under an idempotency key, if anything."""
+        self._state.check()
+        return self._remembered.get((tenant, key))
+
     async def forget(self, current: Stamped) -> None:
         """Take a record out for ever; nobody is told."""
         self._state.check()
         self._expect(current)
         self._feed.forget(current.record.id)
+        self._history.pop(current.record.id, None)
 
     async def get_birth(self) -> datetime:
         """When the broker was made, or lost all that it held."""
@@ -67,6 +83,7 @@ class MemoryLedger:
     def lose(self) -> None:
         """Begin anew, empty; revisions go on rising."""
         self._feed.values.clear()
+        self._history.clear()
         self._remembered.clear()
         self._birth = self._state.timing.now()
 
@@ -78,5 +95,6 @@ class MemoryLedger:
     def _store(self, record: JobRecord) -> Stamped:
         self._revision += 1
         stamped = Stamped(JobRecord.from_bytes(record.to_bytes()), self._revision)
+        self._history[record.id].append(stamped)
         self._feed.put(record.id, stamped)
         return stamped

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import structlog
 
-PREFIX = "vitascope-encode-"
 MAKE_TRIES = 10
 """A folder that is not locked yet looks abandoned to a process that starts at the same moment: then a new one."""
 
@@ -23,17 +22,18 @@ log = structlog.get_logger(__name__)
 
 
 @contextmanager
-def own_scratch(parent: Path | None) -> Iterator[Path]:
-    """A new folder under `parent` (the system's temporary one if None) until the block ends.
+def own_scratch(parent: Path | None, role: str) -> Iterator[Path]:
+    """A new folder of a process in that role under `parent` (the system's temporary one if None) until the block ends.
 
-    Folders of processes that are gone are removed first.
+    Folders of such processes that are gone are removed first.
 
     Raises:
         OSError: there can be no folder.
     """
     root = parent or Path(tempfile.gettempdir())
-    remove_abandoned(root)
-    path, lock = _make_locked(root)
+    prefix = f"vitascope-{role}-"
+    remove_abandoned(root, prefix)
+    path, lock = _make_locked(root, prefix)
     try:
         yield path
     finally:
@@ -41,10 +41,10 @@ def own_scratch(parent: Path | None) -> Iterator[Path]:
         os.close(lock)
 
 
-def remove_abandoned(root: Path) -> list[Path]:
+def remove_abandoned(root: Path, prefix: str) -> list[Path]:
     """Remove the folders under `root` whose processes have gone, as far as this user may; those removed."""
     removed = []
-    for path in sorted(root.glob(f"{PREFIX}*")):
+    for path in sorted(root.glob(f"{prefix}*")):
         try:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:  # another user's, no folder, or gone by now
@@ -62,9 +62,9 @@ def remove_abandoned(root: Path) -> list[Path]:
     return removed
 
 
-def _make_locked(root: Path) -> tuple[Path, int]:
+def _make_locked(root: Path, prefix: str) -> tuple[Path, int]:
     for _ in range(MAKE_TRIES):
-        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
+        path = Path(tempfile.mkdtemp(prefix=prefix, dir=root))
         try:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:

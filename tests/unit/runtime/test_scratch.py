@@ -1,4 +1,4 @@
-"""The folder of one encode process."""
+"""The folder of one process."""
 
 import multiprocessing
 import os
@@ -6,12 +6,14 @@ import signal
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from vitascope.encode.scratch import own_scratch, remove_abandoned
+from vitascope.runtime.scratch import own_scratch, remove_abandoned
+
+ROLE = "encode"
 
 
 def test_goes_with_the_block(tmp_path: Path) -> None:
     """With everything in it."""
-    with own_scratch(tmp_path) as path:
+    with own_scratch(tmp_path, ROLE) as path:
         (path / "video.mp4").write_bytes(b"half a video")
         assert [path] == list(tmp_path.iterdir())
     assert [] == list(tmp_path.iterdir())
@@ -19,7 +21,7 @@ def test_goes_with_the_block(tmp_path: Path) -> None:
 
 def test_living_owner_keeps_its_folder(tmp_path: Path) -> None:
     """Another process that starts beside it leaves it alone."""
-    with own_scratch(tmp_path) as path, own_scratch(tmp_path):
+    with own_scratch(tmp_path, ROLE) as path, own_scratch(tmp_path, ROLE):
         assert path.is_dir()
 
 
@@ -35,12 +37,12 @@ def test_killed_owner_is_cleaned_up_after(tmp_path: Path) -> None:
     os.kill(child.pid, signal.SIGKILL)
     child.join()
     assert (left / "video.mp4").exists()
-    assert [left] == remove_abandoned(tmp_path)
+    assert [left] == remove_abandoned(tmp_path, f"vitascope-{ROLE}-")
     assert [tmp_path / "somebody-elses"] == list(tmp_path.iterdir())
 
 
 def _hold(root: Path, telling: Connection) -> None:
-    with own_scratch(root) as path:
+    with own_scratch(root, ROLE) as path:
         (path / "video.mp4").write_bytes(b"half a video")
         telling.send(str(path))
         signal.pause()
