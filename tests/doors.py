@@ -4,13 +4,14 @@ import asyncio
 import json
 import random
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from fastapi import FastAPI
 from pydantic import SecretStr
 
@@ -36,9 +37,13 @@ JOBS = "/v1/video-jobs"
 PROMPT = {"prompt": "a red circle moving right on a white background"}
 KEY = "k-123"
 
+MOMENTS = 50
+"""Turns of the event loop that a change takes to every reader of ports in memory, and more."""
+
 __all__ = [
     "JOBS",
     "KEY",
+    "ONE_REPLICA",
     "PROMPT",
     "Crash",
     "Faulty",
@@ -46,6 +51,7 @@ __all__ = [
     "get_door",
     "make_reader",
     "open_door",
+    "open_pair",
     "read_error",
     "submit",
     "until",
@@ -77,6 +83,7 @@ class World:
     time: HeldTime = field(default_factory=HeldTime)
     catalog: Catalog = field(default_factory=lambda: load_catalog(None))
     marks: MemoryObjectStore = field(default_factory=MemoryObjectStore)
+    rng: random.Random = field(default_factory=lambda: random.Random(1))
 
     def __post_init__(self) -> None:
         """The ledger is marked as complete, in a store of its own, so that `store` has what a test puts there."""
@@ -115,7 +122,7 @@ class World:
             deliveries=self.broker.deliveries,
             addresses=Outbound(AddressRules()),
             clock=self.time,
-            rng=random.Random(1),
+            rng=self.rng,
             prompt_screen=prompt_screen,
         )
         return create_app(deps)
@@ -188,6 +195,41 @@ async def open_door(app: FastAPI, **options: Any) -> AsyncIterator[httpx.AsyncCl
     ):
         await get_door(app).jobs.wait_synced(5)
         yield client
+
+
+ONE_REPLICA = pytest.mark.parametrize("client", ["one"], indirect=True)
+"""For a test that looks at the insides of the replica that answers it."""
+
+
+class RoundRobin(httpx.AsyncBaseTransport):
+    """Replicas behind a load balancer: each request goes to the next one, until all but the last are gone.
+
+    What one has changed is seen by the others within moments; a request waits for that, as a person would.
+    """
+
+    def __init__(self, apps: Sequence[FastAPI], *, gone_after: int) -> None:
+        self.app = apps[-1]
+        self._doors = [httpx.ASGITransport(app=app) for app in apps]
+        self._gone_after, self._count = gone_after, 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        for _ in range(MOMENTS):
+            await asyncio.sleep(0)
+        alive = self._doors if self._count < self._gone_after else self._doors[-1:]
+        door = alive[self._count % len(alive)]
+        self._count += 1
+        return await door.handle_async_request(request)
+
+
+@asynccontextmanager
+async def open_pair(first: FastAPI, second: FastAPI, *, gone_after: int) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of two replicas, of which the first is gone after so many requests."""
+    async with first.router.lifespan_context(first), second.router.lifespan_context(second):
+        for app in (first, second):
+            await get_door(app).jobs.wait_synced(5)
+        transport = RoundRobin((first, second), gone_after=gone_after)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            yield client
 
 
 class Crash(Exception):

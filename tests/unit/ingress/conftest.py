@@ -1,4 +1,4 @@
-"""One open door over empty ports in memory."""
+"""One open door over empty ports in memory, or two of which one goes half-way."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -9,7 +9,9 @@ import pytest_asyncio
 from fastapi import FastAPI
 from structlog.testing import capture_logs
 
-from doors import World, open_door
+from doors import World, open_door, open_pair
+
+GONE_AFTER = 5
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +33,16 @@ def app(world: World) -> FastAPI:
     return world.make_app()
 
 
-@pytest_asyncio.fixture
-async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of that replica."""
-    async with open_door(app) as opened:
-        yield opened
+@pytest.fixture
+def twin(world: World) -> FastAPI:
+    """Another replica."""
+    return world.make_app()
+
+
+@pytest_asyncio.fixture(params=["one", "pair"])
+async def client(request: pytest.FixtureRequest, app: FastAPI, twin: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of that replica; or of it and another in turns, of which only that one is left after a few requests."""
+    is_pair = request.param == "pair"
+    opened = open_pair(twin, app, gone_after=GONE_AFTER) if is_pair else open_door(app)
+    async with opened as one:
+        yield one

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from doors import JOBS, World, get_door, open_door, read_error, submit
+from doors import JOBS, ONE_REPLICA, World, get_door, open_door, read_error, submit
 from vitascope.admission import FIELDS
 from vitascope.contracts.pools import LEASE_S, GroupState
 from vitascope.ingress.views import EXAMPLE_JOB, JobView
@@ -87,6 +87,7 @@ async def test_alive_while_the_followers_are(
     assert ["follower stopped"] == [line["event"] for line in logs if line["log_level"] == "error"]
 
 
+@ONE_REPLICA
 async def test_metrics_count_requests_by_route_and_jobs_by_state(world: World, client: httpx.AsyncClient) -> None:
     """Ids make no series of their own; gauges are what the read models see."""
     await world.keep_rows("default")

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from doors import JOBS, World, get_door, open_door, read_error, submit, until
+from doors import JOBS, ONE_REPLICA, World, get_door, open_door, read_error, submit, until
 from records import ENGINE, queued_record
 from vitascope.contracts import transitions
 from vitascope.contracts.events import Control, Progress
@@ -70,6 +70,7 @@ async def test_somebody_elses_job_is_404_and_stays_as_it_is(world: World, client
     assert [] == (await client.get(JOBS)).json()["data"]
 
 
+@ONE_REPLICA
 async def test_a_waiting_job_says_where_it_stands_and_why(world: World, client: httpx.AsyncClient) -> None:
     """Position, expected start and reason change with the queue and the groups."""
     first, second = (await submit(client))["id"], (await submit(client, steps=100))["id"]

@@ -37,6 +37,11 @@ def app(world: World, screen: Picky) -> object:
     return world.make_app(prompt_screen=screen)
 
 
+@pytest.fixture
+def twin(world: World, screen: Picky) -> object:
+    return world.make_app(prompt_screen=screen)
+
+
 async def test_refused_prompt_leaves_nothing(client: httpx.AsyncClient, world: World) -> None:
     """400 with its own code, the category and the field; no job, no copy, and the key is free for another body."""
     headers = {"Idempotency-Key": KEY}

@@ -6,7 +6,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from doors import JOBS, World, read_error, submit
+from doors import JOBS, ONE_REPLICA, World, read_error, submit
 from unit.ingress.videos.conftest import VIDEOS
 from vitascope.contracts import transitions
 from vitascope.contracts.events import Progress
@@ -46,6 +46,7 @@ async def test_a_video_in_progress_stays_so(world: World, client: httpx.AsyncCli
     assert "in_progress" == (await client.get(f"{VIDEOS}/{job}")).json()["status"]
 
 
+@ONE_REPLICA
 async def test_progress_is_real(world: World, client: httpx.AsyncClient) -> None:
     """Steps of denoising are nearly all of it."""
     job = (await submit(client, steps=20))["id"]

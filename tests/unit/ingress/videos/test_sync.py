@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from doors import JOBS, World, open_door, read_error, until
+from doors import JOBS, ONE_REPLICA, World, open_door, read_error, until
 from unit.ingress.videos.conftest import VIDEOS
 from vitascope.contracts import transitions
 from vitascope.contracts.failures import Failure, FailureCode
@@ -150,6 +150,7 @@ async def test_a_wrong_field_is_400_at_once(client: httpx.AsyncClient) -> None:
     read_error(await client.post(SYNC, data={"prompt": ""}), 400, "invalid_request")
 
 
+@ONE_REPLICA
 async def test_a_door_that_closes_ends_the_wait(world: World, client: httpx.AsyncClient) -> None:
     """503, and the job is gone: nobody would fetch it."""
     asked = asyncio.create_task(client.post(SYNC, data=PROMPT))
