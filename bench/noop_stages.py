@@ -37,6 +37,7 @@ from vitascope.denoise.handler import DenoiseHandler
 from vitascope.encode.handler import EncodeHandler
 from vitascope.ingress.app import create_app
 from vitascope.ingress.door import IngressDeps
+from vitascope.outbound import AddressRules, Outbound
 from vitascope.publish.publisher import Publisher
 from vitascope.publish.signing import UrlSigner
 from vitascope.runtime.completeness import Completeness
@@ -228,6 +229,8 @@ async def start_parts(  # noqa: PLR0917 (the four ports)
         completeness=completeness,
         tenants=tenants,
         references=make_reader(store),
+        deliveries=MemoryBroker().deliveries,
+        addresses=Outbound(AddressRules()),
     )
     app = create_app(deps)
     await stack.enter_async_context(app.router.lifespan_context(app))

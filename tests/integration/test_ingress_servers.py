@@ -20,9 +20,10 @@ from vitascope.contracts.events import Progress
 from vitascope.contracts.failures import Failure, FailureCode
 from vitascope.contracts.flow import Stage
 from vitascope.contracts.jobs import JobRecord, Result
-from vitascope.contracts.objects import latents_key, output_key, record_key
+from vitascope.contracts.objects import latents_key, output_key, record_key, record_keys
 from vitascope.contracts.subjects import progress_subject, work_subject
 from vitascope.ingress import IngressDeps, create_app
+from vitascope.outbound import AddressRules, Outbound
 from vitascope.publish import Publisher, UrlSigner
 from vitascope.runtime.completeness import Completeness
 from vitascope.runtime.ports import SystemClock
@@ -54,6 +55,8 @@ async def pair(nats_server: RunningNats, s3_server: RunningS3) -> AsyncIterator[
                 completeness=Completeness(ports.ledger, store),
                 tenants=KeptTenants(ports.tenants, store, clock),
                 references=make_reader(store),
+                deliveries=ports.deliveries,
+                addresses=Outbound(AddressRules()),
             )
             for ports in (real_ports(one), real_ports(two))
         ]
@@ -175,8 +178,10 @@ async def _show_progress(app: FastAPI, deps: IngressDeps, job: str) -> None:
 
 
 async def _until_copy_has_ended(deps: IngressDeps, record: JobRecord) -> None:
+    ended, _ = record_keys(record)
     for _ in range(TURNS):
-        if JobRecord.from_bytes(await deps.store.get(record_key(record))).is_terminal:
+        if await deps.store.size(ended) is not None:
+            assert JobRecord.from_bytes(await deps.store.get(ended)).is_terminal
             return
         await asyncio.sleep(0.01)
     raise AssertionError("the copy does not say that the job has ended")

@@ -32,6 +32,7 @@ from vitascope.contracts.jobs import JobRecord
 from vitascope.contracts.subjects import BUCKET_JOBS, work_subject
 from vitascope.ingress import IngressDeps, create_app
 from vitascope.local import audit
+from vitascope.outbound import AddressRules, Outbound
 from vitascope.publish import Publisher, UrlSigner
 from vitascope.publish.epoch import MARK_KEY
 from vitascope.publish.janitor import Janitor
@@ -154,6 +155,8 @@ async def test_a_result_expires_and_is_forgotten(service: Service) -> None:
         completeness=Completeness(ports.ledger, service.store),
         tenants=KeptTenants(ports.tenants, service.store, clock),
         references=make_reader(service.store),
+        deliveries=ports.deliveries,
+        addresses=Outbound(AddressRules()),
         retention=SOON,
     )
     record = await service.add(State.SUCCEEDED)
