@@ -43,7 +43,7 @@ class Receiver:
             writer.close()
 
     def _note(self, headers: dict[str, str], told: dict[str, Any]) -> None:
-        self.hooks.append(Hook(headers["webhook-id"], told["data"]["job"], told["data"]["state"]))
+        self.hooks.append(Hook(headers["webhook-id"], told["data"]["id"], told["data"]["status"]))
 
 
 async def _read_headers(reader: asyncio.StreamReader) -> dict[str, str]:
