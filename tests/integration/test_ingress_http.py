@@ -1,6 +1,7 @@
 """The door on a real socket: streams, bodies in pieces, broken files, and closing."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -19,6 +20,8 @@ from vitascope.contracts.subjects import progress_subject
 from vitascope.ingress.serve import CLOSE_S, serve_door
 from vitascope.runtime.listener import open_listener
 
+MOST_HEAD_BYTES = 16 * 1024 * 1024
+"""What the sockets on both sides may hold besides."""
 WAIT_S = 20.0
 FILM = bytes(range(256)) * 16384  # 4 MiB: four pieces
 
@@ -183,7 +186,7 @@ async def test_a_file_that_breaks_off_is_not_taken_for_whole() -> None:
         pytest.param(b"GET / HTTP/9\r\n\r\n", id="version"),
         pytest.param(b"\x16\x03\x01\x02\x00", id="tls"),
         pytest.param(b"POST /v1/video-jobs HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", id="length"),
-        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\nIdempotency-Key: a\x01b\r\n\r\n", id="control byte"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\nIdempotency-Key: a\x00b\r\n\r\n", id="NUL"),
         pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\nbad header: a\r\n\r\n", id="header name"),
     ],
 )
@@ -203,6 +206,38 @@ async def test_what_is_no_http_does_no_harm(raw: bytes) -> None:
         )
         assert f"content-length: {len(body)}".encode() in head
         await submit(client)
+
+
+async def test_a_control_byte_in_a_header_is_refused_by_its_name() -> None:
+    """By whoever reads the header; nobody else minds."""
+    async with _serving(World().make_app()) as (client, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.base_url.port)
+        head = b"POST /v1/video-jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n"
+        writer.write(head + b"Idempotency-Key: a\x01b\r\n\r\n")
+        async with asyncio.timeout(WAIT_S):
+            status, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        assert status.startswith(b"HTTP/1.1 400 ")
+        error = json.loads(body)["error"]
+        assert ("invalid_request", "Idempotency-Key") == (error["code"], error["param"])
+
+
+async def test_a_head_without_end_is_cut_off() -> None:
+    """Long before it fills the memory: with an answer in the one shape, if the client reads it."""
+    async with _serving(World().make_app()) as (client, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.base_url.port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(WAIT_S):
+                while not reader.at_eof() and sent < MOST_HEAD_BYTES:
+                    writer.write(b"x-filler: " + b"a" * 8000 + b"\r\n")
+                    sent += 8012
+                    await writer.drain()
+                    await asyncio.sleep(0)
+        writer.close()
+        assert MOST_HEAD_BYTES > sent
+        assert 200 == (await client.get("/healthz")).status_code
 
 
 async def test_a_burst_of_submits_is_taken_whole() -> None:

@@ -57,7 +57,7 @@ class Authenticator:
                 `bus_unavailable`, it cannot be told at the moment.
         """
         sent = (token or "").encode("latin-1")
-        if self._key is not None and hmac.compare_digest(sent, self._key):
+        if token is not None and self._key is not None and hmac.compare_digest(sent, self._key):
             return self._admit(Caller(DEFAULT_TENANT))
         if token is not None and token.startswith(KEY_PREFIX):
             return await self._find_by_key(token)

@@ -1,11 +1,11 @@
-"""Answers to what is no HTTP at all: a control byte in a header, a header without end. In the one error shape, too.
+"""Answers to what is no HTTP at all: a NUL in a header, a head without end. In the one error shape, too.
 
 The server's own protocol refuses such bytes before any application sees them, with a line of plain text.
 """
 
 import asyncio
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.ingress.errors import make_error_response
@@ -33,5 +33,5 @@ class _JsonRefusal:
         self.transport.close()
 
 
-WireProtocol: type[asyncio.Protocol] = type("WireProtocol", (_JsonRefusal, AutoHTTPProtocol), {})
-"""Whichever protocol uvicorn takes on this machine, with our refusal."""
+class WireProtocol(_JsonRefusal, H11Protocol):
+    """HTTP/1.1 with our refusal. Of the parsers that uvicorn knows, h11 alone bounds a request's head (64 KiB)."""

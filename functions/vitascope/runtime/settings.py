@@ -79,7 +79,9 @@ class IngressSettings(Group):
 
     host: str = "127.0.0.1"
     port: int = Field(8765, ge=0, le=65535)
-    api_key: SecretStr | None = Field(None, description="of the tenant `default`, with every scope; see docs/api.md")
+    api_key: SecretStr | None = Field(
+        None, min_length=1, description="of the tenant `default`, with every scope; see docs/api.md"
+    )
     jwt: JwtSettings | None = Field(None, description="an identity provider whose tokens are taken, too")
     cors_origins: tuple[str, ...] = Field((), description='web pages that may call the API: ["https://example.com"]')
     max_body_bytes: int = Field(1024 * 1024, ge=1024)

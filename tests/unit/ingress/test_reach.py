@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from doors import JOBS, PROMPT, World, open_door, read_error
 from vitascope.ingress.reach import check_reach, is_loopback
@@ -13,6 +13,12 @@ from vitascope.runtime.settings import IngressSettings, JwtSettings
 
 KEY = SecretStr("k")
 JWT = JwtSettings(issuer="https://id.example", audience="vitascope", jwks_file=Path("keys.json"))
+
+
+def test_an_empty_key_is_none() -> None:
+    """A variable that is named and left empty stops the process: every caller would have that key."""
+    with pytest.raises(ValidationError, match="api_key"):
+        IngressSettings(host="0.0.0.0", api_key=SecretStr(""))
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "::1"])
