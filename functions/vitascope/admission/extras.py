@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from vitascope.admission.capabilities import lacks
+from vitascope.admission.capabilities import CAPABILITY_FIELDS, lacks
 from vitascope.admission.control import read_control_options
 from vitascope.admission.fields import Fields, echo, refuse
 from vitascope.admission.text import check_text
@@ -44,10 +44,17 @@ def read_extras(fields: Fields, entry: ModelEntry, control_type: str | None) -> 
         options = read_control_options(given, control_type)
         place = _Place(f"{FIELD}.{control_type}", entry, entry.capabilities.control_options)
         kept[control_type] = {name: _check(place, name, value) for name, value in options.items() if value is not None}
+    for name in LIFTED:
+        if name in given and not CAPABILITY_FIELDS.get(name, _any_model)(entry):
+            raise lacks(entry, f"{FIELD}.{name}")
     ours = {*LIFTED, PREENCODE, BATCH, *kept}
     place = _Place(FIELD, entry, entry.capabilities.extra_params)
     kept |= {name: _check(place, name, value) for name, value in given.items() if name not in ours}
     return {name: value for name, value in kept.items() if value != {}}
+
+
+def _any_model(_entry: ModelEntry) -> bool:
+    return True
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ class Moderation:
             raise VitascopeError(FailureCode.SCREEN_UNAVAILABLE, "The hook does not answer.") from error
         if answer.status != OK:
             raise VitascopeError(FailureCode.SCREEN_UNAVAILABLE, f"The hook answers {answer.status}.")
-        return _judge(_read(answer.body))
+        return _judge(_read(answer.body, sum(isinstance(one, str) for one in inputs)))
 
 
 class ModerationPrompts:
@@ -119,13 +119,14 @@ def _show(still: Still) -> JsonValue:
     return {"type": "image_url", "image_url": {"url": address}}
 
 
-def _read(stored: bytes) -> list[_Result]:
+def _read(stored: bytes, count: int) -> list[_Result]:
+    """The results: one for each text, as the API has it, and one at least; with fewer, something went unchecked."""
     try:
         results = _Answer.model_validate_json(stored, strict=True).results
     except ValidationError as error:
         raise VitascopeError(FailureCode.SCREEN_UNAVAILABLE, "The hook's answer cannot be read.") from error
-    if not results:
-        raise VitascopeError(FailureCode.SCREEN_UNAVAILABLE, "The hook's answer has no results.")
+    if len(results) < max(count, 1):
+        raise VitascopeError(FailureCode.SCREEN_UNAVAILABLE, "The hook's answer has too few results.")
     return results
 
 

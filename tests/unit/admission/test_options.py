@@ -219,3 +219,11 @@ def test_the_callback_is_kept(admit_body: Admit) -> None:
     """As it was sent."""
     url = "https://hooks.example.com:8443/a?b=c"
     assert url == admit_body(callback_url=url).admission.callback_url
+
+
+@pytest.mark.parametrize("name", ["flow_shift", "sound_duration"])
+def test_what_travels_in_extra_params_needs_its_ability_there_too(name: str, admit_body: Admit) -> None:
+    """Refused by the name that the client used, before any GPU time."""
+    with pytest.raises(VitascopeError) as caught:
+        admit_body(make_able(has_sound=True), generate_sound=True, **_extra(**{name: 3}))
+    assert (CAPABILITY, f"extra_params.{name}") == (caught.value.code, caught.value.param)

@@ -54,7 +54,7 @@ def prompts(service: Service, **options: Any) -> ModerationPrompts:
 
 async def test_all_texts_go_in_one_request() -> None:
     """With the key as a bearer token and the model, if there are any."""
-    service = Service(PASSES)
+    service = Service({"results": 2 * PASSES["results"]})
     assert await prompts(service, key="secret", model="omni").check(["a", "b"]) is None
     assert [{"input": ["a", "b"], "model": "omni"}] == service.asked
     assert "Bearer secret" == service.headers["authorization"]
@@ -130,3 +130,10 @@ async def test_stills_wait_for_an_answer() -> None:
     with pytest.raises(VitascopeError) as refused:
         await ModerationStills(Moderation(service, URL, timeout_s=3.0)).check([Still(0, b"x"), Still(1, b"y")])
     assert FailureCode.SCREEN_UNAVAILABLE is refused.value.code
+
+
+async def test_fewer_answers_than_texts_let_nothing_pass() -> None:
+    """Nobody knows which of them was looked at."""
+    with pytest.raises(VitascopeError) as caught:
+        await prompts(Service(PASSES)).check(["a", "b"])
+    assert FailureCode.SCREEN_UNAVAILABLE == caught.value.code
