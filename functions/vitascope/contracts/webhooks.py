@@ -22,7 +22,7 @@ SECRET_BYTES = 32
 OVERLAP = timedelta(hours=24)
 """How long the old secret goes on signing beside a new one."""
 MAX_SUBSCRIPTIONS = 16
-"""Of one tenant: with `URL_MAX_CHARS` and `MAX_SECRETS` they take less than half of a tenant's document."""
+"""Of one tenant: with `URL_MAX_CHARS` and `MAX_SECRETS` they take less than half of a tenant's document, in ASCII."""
 MAX_SECRETS = 3
 """That sign at once: the newest, and those that are going out of use; a rotation too many ends the oldest."""
 URL_MAX_CHARS = 1024

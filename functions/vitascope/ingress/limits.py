@@ -45,8 +45,9 @@ class _Pending:
 class Limits:
     """The limits of all tenants at one replica.
 
-    Each replica counts the requests that it gets itself, and what is used by its own read model: a tenant that asks
-    several at the same moment may get past a quota by as many jobs as there are replicas, and no more.
+    Each replica counts the requests that it gets itself, and what is used by its own read model. It does not see what
+    others are accepting at the moment, which lasts as long as they read media: a tenant that asks several at once may
+    get what a quota leaves over once at each of them.
     """
 
     def __init__(self, tenants: TenantIndex, jobs: JobIndex, clock: Clock, max_queued: int) -> None:

@@ -5,7 +5,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import diffusers
 import numpy as np
 import PIL.Image
 import pytest
@@ -14,7 +13,6 @@ import torch
 from media_files import png, ramp, sound, two_colours, video
 from records import video_request
 from unit.engine import tiny_folder
-from unit.engine.tiny_families import SAMPLERS, wan_dit, wan_vae
 from vitascope.contracts.failures import FailureCode, VitascopeError
 from vitascope.contracts.jobs import ObjectRef, Reference, ReferenceRole, VideoRequest
 from vitascope.contracts.models import Task
@@ -142,15 +140,7 @@ def test_masks_are_no_media() -> None:
 @pytest.fixture(scope="module")
 def i2v(tmp_path_factory: pytest.TempPathFactory) -> DenoiseModel:
     path = tmp_path_factory.mktemp("models") / "i2v"
-    diffusers.WanImageToVideoPipeline(
-        tokenizer=tiny_folder.tokenizer(),
-        text_encoder=tiny_folder.text_encoder(),
-        transformer=wan_dit(in_channels=36),
-        transformer_2=wan_dit(in_channels=36, ffn_dim=48),
-        vae=wan_vae(),
-        scheduler=SAMPLERS["unipc"](),
-        boundary_ratio=tiny_folder.BOUNDARY,
-    ).save_pretrained(path)
+    tiny_folder.save_i2v(path)
     return DenoiseModel.load(path, dtype=torch.float32)
 
 

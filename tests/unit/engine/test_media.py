@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from unit.engine import tiny_folder
-from unit.engine.tiny_families import SAMPLERS, wan_dit, wan_vae
 from vitascope.engine import DenoiseModel, RequestError, StepReport, Stop
 from vitascope.engine.run import unpack_hand_over
 
@@ -21,15 +20,7 @@ REQUEST = replace(tiny_folder.REQUEST, width=32, height=32, extra={"image": PICT
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("models") / "i2v"
-    diffusers.WanImageToVideoPipeline(
-        tokenizer=tiny_folder.tokenizer(),
-        text_encoder=tiny_folder.text_encoder(),
-        transformer=wan_dit(in_channels=36),
-        transformer_2=wan_dit(in_channels=36, ffn_dim=48),
-        vae=wan_vae(),
-        scheduler=SAMPLERS["unipc"](),
-        boundary_ratio=tiny_folder.BOUNDARY,
-    ).save_pretrained(path)
+    tiny_folder.save_i2v(path)
     return path
 
 

@@ -58,6 +58,20 @@ def save(folder: Path) -> Path:
     return folder
 
 
+def save_i2v(folder: Path) -> Path:
+    """The same family, made for a first frame."""
+    diffusers.WanImageToVideoPipeline(
+        tokenizer=tokenizer(),
+        text_encoder=text_encoder(),
+        transformer=wan_dit(in_channels=36),
+        transformer_2=wan_dit(in_channels=36, ffn_dim=48),
+        vae=wan_vae(),
+        scheduler=SAMPLERS["unipc"](),
+        boundary_ratio=BOUNDARY,
+    ).save_pretrained(folder)
+    return folder
+
+
 def theirs(made: Any, request: GenerationInputs, output_type: str) -> torch.Tensor:
     """What the library's pipeline makes of a request."""
     frames: torch.Tensor = made(
